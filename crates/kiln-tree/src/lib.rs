@@ -195,7 +195,7 @@ fn build_all(plan: &Plan, guest: Option<&Guest>, part: Part) -> Result<Built, Er
     let cache = plan.open_cache()?;
     let _ = fs::remove_file(cache.finished());
     similar::start(plan, &cache)?;
-    let services = services::compile(&plan.compiler, &cache)?;
+    let (taken, services) = make::prepare(plan, &cache)?;
     let part = match cache.host.join(link::IMAGE).is_file() {
         true => Part::Whole,
         false => part,
@@ -209,7 +209,7 @@ fn build_all(plan: &Plan, guest: Option<&Guest>, part: Part) -> Result<Built, Er
     let image = link::link(plan, &cache, &place, &selection, &services, part)?;
     let finished = cache.finished();
     fs::write(&finished, "").map_err(|e| Error::cache(&finished, e))?;
-    let config = config::label(&plan.config.name, &built.taken.mitigations);
+    let config = config::label(&plan.config.name, &taken.mitigations);
     let mut rows = row::objects(&selection, &built.failures);
     for row in &mut rows {
         row.config.clone_from(&config);
@@ -218,7 +218,7 @@ fn build_all(plan: &Plan, guest: Option<&Guest>, part: Part) -> Result<Built, Er
         image,
         rows,
         config,
-        notes: built.taken.notes,
+        notes: taken.notes,
         cache: cache.dir.clone(),
         lock: cache,
     })

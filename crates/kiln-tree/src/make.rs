@@ -15,7 +15,7 @@ use crate::cache::{update, Cache, CONFIGURING};
 use crate::config::{self, Taken};
 use crate::place::hash;
 use crate::replay::Last;
-use crate::services::HEADERS;
+use crate::services::{self, Services, HEADERS};
 use crate::{search, tiers, tools, Error, Plan};
 
 /// Returns whether the tree can be hosted even if this glue file does not compile. Such optional
@@ -129,6 +129,46 @@ pub(crate) const LIBRARY_DIRS: [&str; 7] = [
     "lib/raid",
 ];
 
+/// Library directories and objects that only the crypto API needs. They take a tenth of the
+/// compile time of the library and its suites. In a version of Linux where a suite needs one of
+/// these objects, the search for undefined symbols finds it.
+const ONLY_FOR_API: [&str; 11] = [
+    "lib/argv_split",
+    "lib/asn1_decoder",
+    "lib/bsearch",
+    "lib/list_sort",
+    "lib/lz4/",
+    "lib/lzo",
+    "lib/mpi",
+    "lib/oid_registry",
+    "lib/parser",
+    "lib/rbtree",
+    "lib/xxhash",
+];
+
+/// An assignment for make that leaves `lib/crypto/mpi` out of the build of `lib/crypto`. These
+/// multi-precision integers are for the public-key algorithms of the crypto API.
+const WITHOUT_MPI: &str = "CONFIG_MPILIB=";
+
+/// Assignments for make that leave out the KUnit suites in `lib/kunit` and `lib/math`, which Kiln
+/// does not run. Kconfig cannot leave them out: `CONFIG_KUNIT_ALL_TESTS` hides their options.
+const WITHOUT_OTHER_SUITES: [&str; 9] = [
+    "CONFIG_KUNIT_TEST=",
+    "CONFIG_KUNIT_EXAMPLE_TEST=",
+    "CONFIG_GCD_KUNIT_TEST=",
+    "CONFIG_INT_LOG_KUNIT_TEST=",
+    "CONFIG_INT_POW_KUNIT_TEST=",
+    "CONFIG_INT_SQRT_KUNIT_TEST=",
+    "CONFIG_POLYNOMIAL_KUNIT_TEST=",
+    "CONFIG_PRIME_NUMBERS_KUNIT_TEST=",
+    "CONFIG_RATIONAL_KUNIT_TEST=",
+];
+
+/// An assignment for make that adds flags for programs that run during the build, such as objtool.
+/// These flags shorten a cold build, because compiling these programs takes longer than running
+/// them.
+const HOST_FLAGS: &str = "HOSTCFLAGS=-O1 -g0 -Wno-error";
+
 /// The library directories whose KUnit suites are linked.
 const SUITES: [&str; 2] = ["lib/crc", "lib/raid"];
 
@@ -152,8 +192,20 @@ impl Part {
     fn usual_steps(self) -> f64 {
         match self {
             Part::Whole => 520.0,
-            Part::Suites => 330.0,
+            Part::Suites => 280.0,
         }
+    }
+
+    /// Returns whether this part contains a directory of the library, or an object named without
+    /// its suffix.
+    fn contains(self, name: &str) -> bool {
+        self == Part::Whole || !ONLY_FOR_API.contains(&name)
+    }
+
+    /// Returns the assignments on make's command line that leave out what this part does not need.
+    fn assignments(self) -> impl Iterator<Item = &'static str> {
+        let mpi = (self == Part::Suites).then_some(WITHOUT_MPI);
+        WITHOUT_OTHER_SUITES.into_iter().chain(mpi)
     }
 
     /// Returns those directories of the stack that belong to this part.
@@ -196,8 +248,6 @@ pub(crate) struct Built {
     pub objects: Vec<Object>,
     /// Objects that failed to compile, each with the compiler's first error.
     pub failures: Vec<(String, String)>,
-    /// Outcome of running Kconfig.
-    pub taken: Taken,
 }
 
 /// A directory that must be built as a single target. If its objects were separate make targets,
@@ -217,8 +267,6 @@ pub(crate) fn build(
     more: &BTreeSet<String>,
     part: Part,
 ) -> Result<Built, Error> {
-    File::create(&cache.log).map_err(|e| Error::cache(&cache.log, e))?;
-    let taken = configure(plan, cache)?;
     let has = |path: &str| cache.source.join(path).exists();
     let mut glue_is_new = false;
     for (name, text) in GLUE {
@@ -230,7 +278,7 @@ pub(crate) fn build(
     glue_is_new |= update(&cache.objects.join("lib/kiln/tiers.h"), &tiers::header())?;
     let mut targets: Vec<String> = part
         .stack()
-        .chain(LIBRARY_DIRS)
+        .chain(LIBRARY_DIRS.into_iter().filter(|dir| part.contains(dir)))
         .filter(|dir| has(&format!("{dir}/Makefile")))
         .map(|dir| format!("{dir}/"))
         .collect();
@@ -242,8 +290,8 @@ pub(crate) fn build(
         Part::Whole => targets.extend(has("crypto/tcrypt.c").then(|| TCRYPT.to_string())),
         Part::Suites => core.extend(CORE),
     }
-    let library: BTreeSet<&str> = search::USUAL
-        .into_iter()
+    let usual = search::USUAL.into_iter().filter(|name| part.contains(name));
+    let library: BTreeSet<&str> = usual
         .chain(core)
         .chain(more.iter().map(String::as_str))
         .filter(|o| ["", ".c", ".S"].iter().any(|end| has(&format!("{o}{end}"))))
@@ -256,6 +304,7 @@ pub(crate) fn build(
     targets.extend(targets_of.collect::<BTreeSet<_>>());
 
     let mut count = 0.0;
+    targets.extend(part.assignments().map(String::from));
     let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
     let mut step = |what: &str| {
         count += 1.0;
@@ -270,7 +319,6 @@ pub(crate) fn build(
         return Ok(Built {
             objects: list_objects(cache, &library, part)?,
             failures: Vec::new(),
-            taken,
         });
     }
     let mut said = make(plan, cache, &targets, &mut step)?;
@@ -305,11 +353,7 @@ pub(crate) fn build(
             log: cache.log.clone(),
         });
     }
-    Ok(Built {
-        objects,
-        failures,
-        taken,
-    })
+    Ok(Built { objects, failures })
 }
 
 /// Creates a copy of tcrypt that has no initcall, and renames the symbols that Kiln looks up.
@@ -342,17 +386,48 @@ fn benchmark(cache: &Cache) -> Result<(), Error> {
     tools::run(&mut command, "binutils")?.map_err(Error::UnusableTcrypt)
 }
 
-fn configure(plan: &Plan, cache: &Cache) -> Result<Taken, Error> {
-    let path = cache.objects.join(".config");
-    let read = || fs::read_to_string(&path).map_err(|e| Error::cache(&path, e));
-    let stamp = cache.dir.join("configured");
+/// Runs Kconfig, unless the tree is configured, and compiles the services. Kconfig uses one core for
+/// some ten seconds; meanwhile, objtool and the services are compiled on another.
+pub(crate) fn prepare(plan: &Plan, cache: &Cache) -> Result<(Taken, Services), Error> {
+    File::create(&cache.log).map_err(|e| Error::cache(&cache.log, e))?;
     let config = &plan.config;
     let arch = cache.source.join("arch/x86/configs/x86_64_defconfig");
     let defconfig = fs::read(&arch).map_err(|e| Error::read(&arch, e))?;
     let wanted = format!("{:016x}", hash(&[&defconfig, &config.key().to_le_bytes()]));
-    if path.is_file() && fs::read_to_string(&stamp).is_ok_and(|s| s == wanted) {
-        return Ok(config::compare(config, &read()?));
-    }
+    let stamp = cache.dir.join("configured");
+    let path = cache.objects.join(CONFIG);
+    let is_configured =
+        path.is_file() && fs::read_to_string(&stamp).is_ok_and(|stamp| stamp == wanted);
+    let (compiler, stop) = (&plan.compiler, plan.stop);
+    thread::scope(|scope| {
+        let services = scope.spawn(move || {
+            if !is_configured && config.base.is_none() {
+                build_objtool(compiler, cache, stop);
+            }
+            services::compile(compiler, cache)
+        });
+        let taken = if is_configured {
+            config::compare(config, &read_config(cache)?)
+        } else {
+            let taken = configure(plan, cache)?;
+            update(&stamp, &wanted)?;
+            taken
+        };
+        Ok((taken, services.join().expect("the thread does not panic")?))
+    })
+}
+
+/// The file that Kconfig writes.
+const CONFIG: &str = ".config";
+
+fn read_config(cache: &Cache) -> Result<String, Error> {
+    let path = cache.objects.join(CONFIG);
+    fs::read_to_string(&path).map_err(|e| Error::cache(&path, e))
+}
+
+fn configure(plan: &Plan, cache: &Cache) -> Result<Taken, Error> {
+    let config = &plan.config;
+    let path = cache.objects.join(CONFIG);
     let step = |targets: &[&str]| {
         (plan.progress)(0.02, CONFIGURING);
         let said = make(plan, cache, targets, &mut |_| ())?;
@@ -374,33 +449,22 @@ fn configure(plan: &Plan, cache: &Cache) -> Result<Taken, Error> {
         file.write_all(text.as_bytes())
             .map_err(|e| Error::cache(&path, e))
     };
-    let configure = || {
-        match &config.base {
-            Some(base) => fs::write(&path, base).map_err(|e| Error::cache(&path, e))?,
-            None => step(&["x86_64_defconfig"])?,
-        }
-        append(&format!("\n{}", config.fragment))?;
+    match &config.base {
+        Some(base) => fs::write(&path, base).map_err(|e| Error::cache(&path, e))?,
+        None => step(&["x86_64_defconfig"])?,
+    }
+    append(&format!("\n{}", config.fragment))?;
+    step(&["olddefconfig"])?;
+    let mut taken = config::compare(config, &read_config(cache)?);
+    if let Some(more) = taken.again {
+        append(more)?;
         step(&["olddefconfig"])?;
-        let mut taken = config::compare(config, &read()?);
-        if let Some(more) = taken.again {
-            append(more)?;
-            step(&["olddefconfig"])?;
-            taken = config::compare(config, &read()?);
-            if taken.again.is_some() {
-                return Err(Error::PreemptUncounted(plan.source.version.to_string()));
-            }
+        taken = config::compare(config, &read_config(cache)?);
+        if taken.again.is_some() {
+            return Err(Error::PreemptUncounted(plan.source.version.to_string()));
         }
-        Ok(taken)
-    };
-    // Kconfig uses one core for some ten seconds.
-    let taken = thread::scope(|scope| {
-        if config.base.is_none() {
-            let (compiler, stop) = (&plan.compiler, plan.stop);
-            scope.spawn(move || build_objtool(compiler, cache, stop));
-        }
-        configure()
-    })?;
-    update(&stamp, &wanted).map(|_| taken)
+    }
+    Ok(taken)
 }
 
 /// Builds objtool, on one core, in the place where the build of the kernel looks for it. Errors are
@@ -412,7 +476,14 @@ fn build_objtool(compiler: &Compiler, cache: &Cache, stop: &AtomicBool) {
         return;
     }
     let objects = format!("O={}/", cache.objects.display());
-    let arguments = [&objects, "-j1", "ARCH=x86_64", "subdir=tools", "objtool"];
+    let arguments = [
+        &objects,
+        "-j1",
+        "ARCH=x86_64",
+        HOST_FLAGS,
+        "subdir=tools",
+        "objtool",
+    ];
     let make = Make {
         directory: &directory,
         compiler,
@@ -446,7 +517,7 @@ fn make(
     step: &mut dyn FnMut(&str),
 ) -> Result<Said, Error> {
     let objects = format!("O={}", cache.objects.display());
-    let mut arguments = vec![objects.as_str(), "ARCH=x86_64", "-k"];
+    let mut arguments = vec![objects.as_str(), "ARCH=x86_64", "-k", HOST_FLAGS];
     arguments.extend(targets);
     Make {
         directory: &cache.source,
