@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process;
 use std::sync::OnceLock;
 
+use kiln_kernel::cipher::Impl;
 use kiln_linux::uml;
 
 use super::command::{unquoted, Command};
@@ -103,6 +104,11 @@ fn lack(command: &str, need: &str) -> Option<String> {
                     .any(|e| e.file_name() == *core.replace("core ", "cpu"))
             })
         }
+        implementation if implementation.starts_with("implementation ") => {
+            let name = &implementation["implementation ".len()..];
+            let found = Impl::all().into_iter().find(|imp| imp.driver() == name);
+            found.is_none_or(|imp| imp.tier().present())
+        }
         peer if peer.starts_with("peer ") => {
             peers().get(&peer["peer ".len()..]).copied() != Some(false)
         }
@@ -169,6 +175,10 @@ fn said(text: &str) -> Vec<String> {
             need(&format!("core {}", words.get(at + 1).unwrap_or(&"")));
         }
         let next = words.get(at + 1).unwrap_or(&"");
+        if *word == "--impl" {
+            let all = next.split(',');
+            all.for_each(|imp| need(&format!("implementation {imp}")));
+        }
         // Check whether the value is a library, because it may also be an implementation or a file.
         if ["--baseline", "--peers"].contains(word) {
             let all = next.split(',');
@@ -218,6 +228,16 @@ mod tests {
         );
         assert!(said("kiln compilers --cc clnag-19").is_empty());
         assert_eq!(said("kiln speed --baseline ipsec-mb"), ["peer ipsec-mb"]);
+        assert_eq!(
+            said("kiln speed --impl aes-generic,good.json"),
+            ["implementation aes-generic", "implementation good.json"]
+        );
+        assert!(lack("kiln", "implementation xts-aes-generic").is_none());
+        assert!(lack("kiln", "implementation good.json").is_none());
+        let absent = Impl::all().into_iter().find(|imp| !imp.tier().present());
+        if let Some(imp) = absent {
+            assert!(lack("kiln", &format!("implementation {}", imp.driver())).is_some());
+        }
         assert!(lack("kiln", "peer good.json").is_none() && !peers().is_empty());
         assert_eq!(said("kiln libraries install openssl"), ["registries"]);
         assert!(said("kiln libraries").is_empty());

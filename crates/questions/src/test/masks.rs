@@ -461,14 +461,20 @@ impl<'a, 'b> Groups<'a, 'b> {
         Groups { phase, rows, tell }
     }
 
+    /// Returns the algorithm's implementations that are skipped and have no row yet. An algorithm
+    /// has several groups if its suites run in several phases.
     fn skipped(&self, alg: &str) -> Vec<Impl> {
+        let has_row = |imp: &Impl| {
+            let mut rows = self.rows.iter();
+            rows.any(|row| row.skipped > 0 && row.implementation == imp.driver())
+        };
         let impls: Vec<Impl> = self
             .phase
             .plan
             .impls
             .iter()
             .copied()
-            .filter(|i| i.alg() == alg)
+            .filter(|imp| imp.alg() == alg && !has_row(imp))
             .collect();
         self.phase.split(&impls).1
     }
