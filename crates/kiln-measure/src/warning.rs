@@ -150,12 +150,12 @@ impl Run<'_> {
         let own = self.after.own_s - self.before.own_s;
         let others = (all - own).max(0.0) / self.seconds;
         let load = match self.before.load {
-            Some(load) => format!(", load {load:.1} before"),
+            Some(load) => format!(" (load average before the run: {load:.1})"),
             None => String::new(),
         };
         is_busy(others, cores).then(|| {
             format!(
-                "other programs used {:.0} % of {cores} CPUs{load}. Intervals are wider, and throughput is too low. End these \
+                "other programs used {:.0} % of {cores} CPUs{load}. This makes intervals wider and throughput too low. End these \
                  programs, or name idle cores with --cpu",
                 100.0 * others / cores.max(1) as f64
             )
@@ -166,8 +166,8 @@ impl Run<'_> {
         let stolen = (self.after.stolen_s? - self.before.stolen_s?) / self.seconds;
         (stolen > STOLEN).then(|| {
             format!(
-                "the hypervisor took {:.1} % of a CPU for others. The shortest times are valid, the longest (p99.9, max) are not. \
-                 Run again when the host is quiet",
+                "the hypervisor took {:.1} % of a CPU's time for other work. The shortest times are valid, but the longest (p99.9, max) \
+                 are not. Run again when the host is quiet",
                 100.0 * stolen
             )
         })
@@ -361,7 +361,7 @@ mod tests {
         after.busy_s[1].1 += 20.0;
         let line = judge(&before, &after)[0].to_string();
         assert!(
-            line.starts_with("warning: busy machine: other programs used 51 % of 4 CPUs, load 0.1"),
+            line.starts_with("warning: busy machine: other programs used 51 % of 4 CPUs (load average before the run: 0.1"),
             "{line}"
         );
         assert!(line.ends_with("--cpu") && line.lines().count() == 1);

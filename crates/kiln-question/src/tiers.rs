@@ -56,13 +56,13 @@ pub fn warning() -> Option<Warning> {
     });
     let groups: Vec<String> = groups.collect();
     let cure = match missing.iter().any(|t| t.lacks().is_none()) {
-        true => format!("unset {VARIABLE}"),
-        false => "another CPU has them".to_string(),
+        true => format!("To measure them, unset {VARIABLE}"),
+        false => "To measure them, use another CPU".to_string(),
     };
     (!missing.is_empty()).then(|| Warning {
         kind: Kind::Missing,
         text: format!(
-            "tiers {}: the best figures are those of {best}: {cure}",
+            "tiers that were not measured: {}. The best results are those of {best}. {cure}",
             groups.join(", ")
         ),
     })

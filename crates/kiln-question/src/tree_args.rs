@@ -14,12 +14,12 @@ const CHOICE: &str = "kiln";
 /// Flags accepted by all commands that build a tree.
 #[derive(Args, Clone, Debug, Default)]
 pub struct TreeBuildArgs {
-    /// The compiler for the kernel tree [default: KILN_CC, or cc, gcc, clang]
+    /// Compiler for the kernel tree [default: $KILN_CC, else the first of cc, gcc, clang on PATH]
     #[arg(long, value_name = "CC")]
     cc: Option<String>,
-    /// Kernel configuration: a .config file, including its mitigations; 'tree' for the tree's own
-    /// .config; or 'kiln' for Kiln's choice. Only 'speed --tree' and 'fpu overhead' accept several
-    /// and compare them [default: kiln]
+    /// Kernel configuration: 'kiln' (Kiln's choice, without mitigations), 'tree' (the tree's
+    /// .config) or a .config file. Only 'speed --tree' and 'fpu overhead' accept several and
+    /// compare them [default: kiln]
     #[arg(long, value_name = "FILE|tree|kiln", value_delimiter = ',')]
     config: Vec<String>,
 }

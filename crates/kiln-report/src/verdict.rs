@@ -34,7 +34,7 @@ pub(crate) fn lost_state(kind: &RowType, rows: &[&Row]) -> Option<String> {
     }
     let count = |rows: &[&Row]| {
         format!(
-            "{} results wrong and {} user states lost after {} interrupts into sections",
+            "{} results wrong and {} FPU states of user space lost after {} interrupts of FPU sections",
             sum(rows, results),
             sum(rows, users),
             sum(rows, &loss.hit)
@@ -149,7 +149,9 @@ mod tests {
             ]),
         );
         assert!(
-            text.starts_with("No state was lost: 0 results wrong and 0 user states lost after 10 "),
+            text.starts_with(
+                "No state was lost: 0 results wrong and 0 FPU states of user space lost after 10 "
+            ),
             "{text}"
         );
     }

@@ -125,7 +125,7 @@ impl Source for Own {
                 found.push(self.candidate(imp, work)?);
             } else if choice.impls.is_empty() {
                 let why = kiln_question::tiers::reason(imp.tier());
-                notes.push(format!("tier {}: {why}: no rows of it", imp.tier()));
+                notes.push(format!("tier {} was not measured: {why}", imp.tier()));
             }
         }
         Ok(found)

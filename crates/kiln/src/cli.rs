@@ -24,23 +24,23 @@ Without a command: kiln survey.
 
 Exit status:
   0    done
-  1    a check failed: a test, lost state, a regression
+  1    a check failed, such as a wrong output, lost registers, a regression
   2    the input or the arguments are wrong
   3    something is missing on this machine; the message says how to get it
-  125  with --bisect: cannot be built or tried
-  130  interrupted; what was measured so far is printed
+  125  with --bisect: this commit cannot be judged, so git bisect skips it
+  130  interrupted by Ctrl-C; the results so far are printed
 
 Environment:
   KILN_TIERS=generic,aesni   use only these instruction-set tiers (kiln list)
   KILN_CC=CC                 the C compiler that builds kernel trees
-  KILN_DEFAULTS=FILE         as --defaults; if empty, no file is read
+  KILN_DEFAULTS=FILE         like --defaults FILE; if empty, no file is read
   XDG_CACHE_HOME=DIR         where kernel trees are built [default: ~/.cache]
 
 Examples:
-  kiln                                all questions, in a minute
-  kiln list                           ciphers, libraries, theoretical peaks
+  kiln                                answers to all questions, in a minute
+  kiln list                           ciphers, libraries, peak speeds here
   kiln speed 'xts(aes)' --len 16..64  cycles per byte at every length
-  KILN_TIERS=generic,aesni kiln       as if the CPU had no VAES"
+  KILN_TIERS=generic,aesni kiln       only code for generic and AES-NI CPUs"
 )]
 pub struct Cli {
     #[command(flatten)]

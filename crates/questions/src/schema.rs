@@ -5,8 +5,9 @@ use kiln_question::{print, unknown, Error, Exit, Question, Session};
 
 /// Print the JSON Schema of records
 ///
-/// The output is the same as docs/schema.json, and is generated from this program's row types. Any
-/// JSON Schema validator can use it to check what --json prints and --out writes.
+/// A record is what --json prints and --out writes. With this schema, any JSON Schema validator can
+/// check records. The schema is generated from this program's row types and equals
+/// docs/schema.json.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

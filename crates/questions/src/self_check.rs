@@ -7,9 +7,9 @@ use kiln_question::{read_facts, Error, Exit, Progress, Question, RowType, Sessio
 
 /// How reliable measurements on this machine are
 ///
-/// Run this before relying on results: it measures the clock, how quiet the machine is, and the
-/// method itself, and reports which differences can be trusted. Takes about 10 s, or 4 s with
-/// --quick.
+/// Run this before relying on results. It measures how steady the clock is and how quiet the
+/// machine is. Then it tests whether known slowdowns of 1 % and 3 % are found. The last line states
+/// which differences can be trusted here. Takes about 10 s, or 4 s with --quick.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

@@ -16,14 +16,15 @@ use signal_hook::low_level::pipe;
 
 /// The virtio-crypto device on a vhost-user socket
 ///
-/// For virtual machines under QEMU and other hypervisors, and for programs that contain a driver.
-/// Each connection is a separate guest, served by a separate process: other guests cannot use that
-/// guest's sessions, which are wiped when the guest disconnects.
+/// Serves virtual machines under QEMU and other hypervisors, and programs that contain a
+/// virtio-crypto driver. Each connection is a separate guest and has a separate process. A guest
+/// cannot use the sessions of other guests. When a guest disconnects, its sessions are wiped.
 #[derive(Args)]
 #[command(after_long_help = "\
-On SIGTERM or Ctrl-C the device serves the requests that guests have made
-available, and ends within 2 s; on a second one it ends at once. A process that
-serves a guest can open no file, and can make only the system calls of serving.
+On SIGTERM or Ctrl-C, the device serves the requests that are already in the
+queues, and ends within 2 s. On a second signal, it ends at once. A process
+that serves a guest cannot open files, and can make only the system calls
+that serving needs.
 
 Examples:
   kiln serve --socket /run/kiln.sock
@@ -47,10 +48,11 @@ pub struct ServeArgs {
     /// Group that owns the sockets, as a name or a number
     #[arg(long, value_name = "GROUP")]
     socket_group: Option<String>,
-    /// Print the type of the device as JSON, for virtual machine managers
+    /// Print the device's type as JSON and exit, as virtual machine managers expect
     #[arg(long)]
     print_capabilities: bool,
-    /// Number of data queues, each with its own thread; the control queue follows them
+    /// Number of data queues, each with its own thread; they are queues 0 to N-1, and the control
+    /// queue is N
     #[arg(long, value_name = "N", default_value_t = 4)]
     queues: u16,
     /// Where control requests are served: on the control queue's thread (inline) or on a second
@@ -69,16 +71,18 @@ pub struct ServeArgs {
     /// Maximum number of new guests per second on each socket, after an initial burst of 64
     #[arg(long, value_name = "N", default_value_t = Config::default().max_new_guests, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     max_new_guests: u32,
-    /// Maximum memory that each guest may share, in bytes
+    /// Maximum memory in bytes that each guest may share with the device (the default is 1 TiB)
     #[arg(long, value_name = "BYTES", default_value_t = Config::default().max_memory)]
     max_memory: u64,
-    /// Maximum number of requests per second for each guest
+    /// Maximum number of requests per second for each guest [default: unlimited]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_ops: Option<u64>,
-    /// Maximum number of bytes per second for each guest, read and written
+    /// Maximum number of bytes read plus bytes written per second, for each guest [default:
+    /// unlimited]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     max_bytes: Option<u64>,
-    /// Maximum CPU time of the process that serves a guest, as a percentage of one core
+    /// Maximum CPU time of the process that serves a guest, in percent of one core [default:
+    /// unlimited]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(1..))]
     max_cpu: Option<u64>,
     /// Microseconds that a queue's thread polls for further requests before it sleeps

@@ -12,24 +12,26 @@ use kiln_virtio_check::{
 
 /// Test a virtio-crypto device for correctness and safety; KTAP on stdout
 ///
-/// For developers and operators of any vhost-user backend. Compares the results of the services
-/// that the device offers with published vectors, in both request formats and without sessions;
-/// then checks how the device handles the requests and rings of a hostile driver, and the messages
-/// of a hostile front end.
+/// For developers and operators of virtio-crypto devices on a vhost-user socket: Kiln's or any
+/// other. First compares the results of all services that the device offers with published vectors,
+/// in each request format (without REVISION_1, with it, stateless). Then checks how the device
+/// handles requests and rings of a hostile driver, and messages of a hostile front end.
 #[derive(Args)]
 #[command(after_long_help = "\
-Each check has a connection of its own. What is not offered is skipped. The
-device must serve its control queue on the socket, and connections one after
-the other. If it serves several at a time, a second connection watches
-whether it still serves others during a hostile check.
+Each check opens a new connection, so the device must accept one after the
+other. Checks of what the device does not offer are skipped. The device
+itself must serve its control queue, on this socket. If the device accepts
+two connections at a time, some hostile checks use the second to see whether
+other drivers are still served.
 
-All checks take 10 to 30 s. With kiln serve's default limit (5 new connections
-per second after the first 64) they take about a minute; --max-new-guests 100
-avoids that. The hostile checks cause warnings in the device's log.
+All checks together take 10 to 30 s. With kiln serve, which by default limits
+new connections to 5 per second after the first 64, they take about a minute.
+To avoid this, start kiln serve with --max-new-guests 100. The hostile checks
+cause warnings in the device's log.
 
-In brackets is what a check holds the device to: a section of the virtio
-specification, version 1.3 (5.9.7 of it is 5.9.9 in version 1.4), or messages
-of the vhost-user protocol.
+The brackets at the end of a line name the rule that was checked: a section
+of the virtio specification, version 1.3, or a vhost-user message. Section
+5.9.7 of version 1.3 is 5.9.9 in version 1.4.
 
 Exit status:
   1 if a check failed

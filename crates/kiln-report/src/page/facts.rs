@@ -166,7 +166,7 @@ pub(super) fn headlines(groups: &[Group], names: &[String]) -> Markup {
                                     }
                                 }
                                 @if let Some(v) = number(row, &cards.published) { "; published " (short(v)) }
-                                @if let Some(source) = word(row, &cards.source) { ", " (source) }
+                                @if let Some(source) = word(row, &cards.source) { "; source: " (source) }
                             }
                             @if let Some(command) = word(row, &cards.command) { p.small { code { (command) } } }
                         }
@@ -192,7 +192,7 @@ pub(super) fn records(sides: &[Side], left: &[(usize, usize)]) -> Markup {
     html! {
         section #records {
             h2 { "Records" }
-            p.question { "What this page was made of, and the commands that make it again." }
+            p.question { "The records behind this page: each has the command that repeats its measurement, and its notes." }
             @for (s, side) in sides.iter().enumerate() {
                 @if sides.len() > 1 { h3 { (side.name) } }
                 @for (r, one) in side.records.iter().enumerate() {

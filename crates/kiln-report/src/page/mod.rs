@@ -123,8 +123,8 @@ fn page(sides: &[Side], kept: &[Side], left: &[(usize, usize)], options: &Option
                     (facts::records(sides, left))
                 }
                 footer {
-                    p { "Made by kiln " (env!("CARGO_PKG_VERSION")) ". An interval says where the figure of a rerun falls, or \
-                         the 95 % interval of a ratio. This page loads nothing and sends nothing." }
+                    p { "Made by kiln " (env!("CARGO_PKG_VERSION")) ". A range shows where the result of another run is \
+                         expected; for a ratio, it is the 95 % interval. This page loads nothing and sends nothing." }
                 }
                 (PreEscaped(embedded(kept)))
                 script { (PreEscaped(SCRIPT)) }

@@ -60,7 +60,7 @@ pub(super) fn draw_section(group: &Group, sides: &[Side], names: &[String]) -> M
                 }
             }
             p.again {
-                "Again: "
+                "To repeat: "
                 @for (n, command) in commands.iter().enumerate() {
                     @if n > 0 { "; " }
                     code { (command) }

@@ -158,7 +158,7 @@ impl Bands<'_> {
             let tall = ((TALL - 26.0) * (count / tallest).sqrt()).max(1.0);
             let (a, b) = (x.at(from), x.at(to));
             let hint = format!(
-                "{}: {count} of {} to {}",
+                "{}: {count} times between {} and {}",
                 band.name,
                 micros(from),
                 micros(to)

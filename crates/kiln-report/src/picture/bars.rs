@@ -40,7 +40,7 @@ pub(super) fn draw(title: &str, unit: &str, log: bool, bars: &[Bar]) -> Option<P
         .iter()
         .map(|b| format!("{} {}", b.name, short(b.value)))
         .collect();
-    picture.about = format!("{unit}: {}.", said.join("; "));
+    picture.about = format!("{title}, in {unit}: {}.", said.join("; "));
     let widest = bars
         .iter()
         .map(|b| width(&b.name, FONT))

@@ -232,7 +232,7 @@ fn draw(kind: &RowType, shape: &Shape, of: &str, rows: &[&Row]) -> Vec<Picture> 
             let spot = |r: &&Row| {
                 let mut about = label(kind, hint, r);
                 if let Some((low, high)) = interval(r, value) {
-                    about.push_str(&format!(": {} to {}", short(low), short(high)));
+                    about.push_str(&format!(": {} to {} {unit}", short(low), short(high)));
                 }
                 let line = kind.describe(r, &kind.view.name);
                 let line: Vec<&str> = line.iter().map(|word| last_part(word)).collect();

@@ -29,24 +29,28 @@ use kiln_questions::report::page::Page;
 use plan::{find_topic, Plan, Wanted};
 use run::Survey;
 
-/// Short measurements of all kinds in about a minute (the default command)
+/// Answer six questions about this machine in about a minute (the default command)
 ///
-/// Takes about 70 s, or 20 s with --quick, or the time given with --minutes. Each question is
-/// answered by its own command. Headline numbers are measured in five processes spread over the
-/// survey; the interval would contain the result of a sixth process with a probability of 95 %.
-/// With --quick there is only one process per part, so intervals and verdicts are missing.
-/// Everything that was left out is listed with the command that adds it. The last step writes a
-/// page that you can mail: kiln-report.html, or DIR/report.html with --out DIR. DIR also receives
-/// the records: one per command (speed.json, fpu.json, ...), those of the repeated processes in
-/// DIR/reruns, and survey.json, which contains the first record of each command.
+/// Takes about 70 s, or 20 s with --quick, or the time given with --minutes. The survey runs other
+/// commands of Kiln; the output names one next to each question. A headline number with a range is
+/// the median of five processes, spread over the survey. The range would contain the result of a
+/// sixth process with a probability of 95 %. With --quick, each command runs in one process, so
+/// ranges and verdicts are missing. The output lists what was left out, with the command that adds
+/// it.
+///
+/// At the end, the survey writes a page that you can mail: kiln-report.html, or DIR/report.html
+/// with --out DIR. DIR also receives JSON files. The results of each command's first process are
+/// in a separate file (speed.json, fpu.json, ...), and all together in survey.json. The results of
+/// the other processes are in DIR/reruns.
 #[derive(Args, Default)]
 #[command(after_long_help = "\
 Questions:
   speed, softirq-simd, nested-fpu, fpu-budget, compilers, ctrlq
 
 Exit status:
-  1 if a check failed: a wrong answer, a lost register, or a control that lost
-  too little to show that losses are seen (\"no power\")
+  1 if an answer was wrong or a register was lost; also if the control, which
+    saves no registers, lost so few that other losses could have gone
+    unnoticed (\"no power\")
 
 Examples:
   kiln
@@ -54,7 +58,7 @@ Examples:
   kiln survey --minutes 3 --tree ~/linux        with a kernel tree's own code
   kiln survey --question speed,ctrlq --quick
   kiln survey --report /tmp/here.html
-  KILN_TIERS=generic,aesni kiln                 as if the CPU had no VAES
+  KILN_TIERS=generic,aesni kiln                 only scalar and AES-NI code
 
 See also:
   docs/FINDINGS.md, docs/METHODOLOGY.md")]
@@ -62,13 +66,14 @@ pub struct SurveyArgs {
     /// Minutes that the survey may take [default: 1.2]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     minutes: Option<f64>,
-    /// Questions to ask [default: all]
+    /// Questions to answer, by the names listed below [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     question: Vec<String>,
-    /// A Linux source tree, or a git revision of one, to build and host; needs --minutes 3
+    /// Also measure the code of this Linux source tree, or git revision of one; needs at least
+    /// --minutes 3
     #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
-    /// File for the report page [default: kiln-report.html, or DIR/report.html]
+    /// File for the report page [default: kiln-report.html, or DIR/report.html with --out DIR]
     #[arg(long, value_name = "FILE", conflicts_with = "no_report")]
     report: Option<PathBuf>,
     /// Do not write the report page

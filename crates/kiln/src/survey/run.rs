@@ -24,8 +24,8 @@ const BUILDING_S: f64 = 900.0;
 
 /// Explains the numbers on the screen; see [`kiln_question::survey::Estimate`].
 const INTERVALS: &str =
-    "A number with a range is the median of five measurements of Kiln's own code, not of this \
-     Linux; a sixth would be in the range with 95 % probability.";
+    "Kiln measures its own code, not the running kernel. A number with a range in parentheses is \
+     the median of five measurements; a sixth would be in the range with 95 % probability.";
 
 /// A survey in progress, with the results so far.
 pub struct Survey<'a> {

@@ -17,29 +17,30 @@ use super::{parse_ways, Plan};
 /// How many bytes fit into an FPU section under a latency limit
 ///
 /// Measures how long FPU sections last under each strategy for dividing messages into sections, and
-/// what the division costs. First, every implementation is timed, as a kernel would do at boot.
-/// Then a task passes messages of 1 MiB to the crypto API on an emulated CPU, while interrupts
-/// raise softirqs and wake another task.
+/// what the division costs. First, every implementation is timed to set its byte limits, as a
+/// kernel could do at boot. Then a task passes messages of 1 MiB to the crypto API on an emulated
+/// CPU, while interrupts raise softirqs and wake another task.
 ///
-/// With --tree, the command instead measures the functions that a kernel tree's library exports:
-/// how long the FPU sections that they open last, by message length.
+/// With --tree, the command instead measures the functions that a kernel tree's library exports. It
+/// reports how long the FPU sections in these functions last, for each message length.
 #[derive(Args)]
 #[command(after_long_help = "\
-Chunking strategies (--mode):
+Strategies for dividing a message into FPU sections (--mode):
   unbounded    one section for the whole message
   page         4 KiB per section
-  fixed        the byte limits proposed on the kernel list in 2022, which were
-               not merged (only for algorithms and tiers that had a limit)
+  fixed        byte limits posted to the kernel list in 2022, never merged;
+               only for implementations for which a limit was posted
   class        16, 256 or 512 KiB per section, depending on the algorithm
-  calibrated   as many bytes as fit the target at the speed measured at start
-  clocked      a section ends when the cycle counter reaches the target
+  calibrated   the bytes that take 4/5 of the target, as measured at start
+  clocked      a section reads the cycle counter and ends within the target
   on-demand    a section ends when a softirq is pending or a reschedule is due
 
 Exit status:
-  1 if a section of a tree is longer than --max-section-us
+  1 if an output is wrong; with --tree, also if an FPU section lasts longer
+  than --max-section-us
 
 Environment:
-  KILN_TIERS=generic,aesni   use only these tiers
+  KILN_TIERS=generic,aesni   use only these instruction-set tiers (kiln list)
 
 Examples:
   kiln budget --quick
@@ -66,7 +67,8 @@ pub struct BudgetArgs {
         conflicts_with = "tree"
     )]
     target_us: Vec<f64>,
-    /// Chunking strategies [default: all; with --header: calibrated]
+    /// Strategies for dividing messages into sections, listed below [default: all; with --header:
+    /// calibrated]
     #[arg(
         long,
         value_delimiter = ',',
@@ -82,7 +84,8 @@ pub struct BudgetArgs {
         conflicts_with = "tree"
     )]
     op: Vec<String>,
-    /// Whether an operation's data is in the cache: warm, cold [default: warm]
+    /// Message data before an operation: warm (as the previous operation left the caches) or cold
+    /// (flushed from all caches) [default: warm]
     #[arg(
         long,
         value_delimiter = ',',
@@ -90,7 +93,7 @@ pub struct BudgetArgs {
         conflicts_with = "tree"
     )]
     data: Vec<String>,
-    /// Interrupts per second [default: 250]
+    /// Average number of interrupts per second on the emulated CPU [default: 250]
     #[arg(
         long,
         value_name = "HZ",
@@ -98,7 +101,8 @@ pub struct BudgetArgs {
         conflicts_with = "tree"
     )]
     irq_rate: Option<f64>,
-    /// Time to measure each row in seconds [default: 0.25; with --quick 0.06]
+    /// Seconds to measure each implementation with each combination of the options above [default:
+    /// 0.25; with --quick 0.06]
     #[arg(
         long,
         value_name = "N",
@@ -106,7 +110,7 @@ pub struct BudgetArgs {
         conflicts_with = "tree"
     )]
     seconds: Option<f64>,
-    /// Write the byte budgets for this machine to this file, as a C header
+    /// Write a C header with this machine's limits: bytes per FPU section for the first --target-us
     #[arg(long, value_name = "FILE", conflicts_with = "tree")]
     header: Option<PathBuf>,
     /// Build this Linux source tree, and measure its library functions in user space
@@ -115,7 +119,7 @@ pub struct BudgetArgs {
     /// With --tree: message lengths in bytes [default: 4096,65536,1048576,10485760]
     #[arg(long, value_name = "LIST", requires = "tree")]
     len: Option<String>,
-    /// With --tree: fail if an FPU section is longer than this
+    /// With --tree: exit with status 1 if an FPU section lasts longer than N microseconds
     #[arg(long, value_name = "N", requires = "tree", allow_hyphen_values = true)]
     max_section_us: Option<f64>,
     #[command(flatten)]

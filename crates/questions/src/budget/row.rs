@@ -20,9 +20,9 @@ use serde::Serialize;
         "x-question" = "How many bytes may one FPU section process before it hurts latency?",
         "x-commands" = ["budget"],
         "x-view" = {
-            "how": "How long sections last by chunking strategy, and the target they have to hold. A diamond marks what the \
-                    same share of sections of pure arithmetic, as long as the target, does not exceed: what the machine \
-                    itself adds.",
+            "how": "How long sections last with each chunking strategy; the dashed line is the target. The diamond is the \
+                    99.9th percentile of sections that only compute for as long as the target. Time beyond the target that \
+                    the diamond shows, too, comes from the machine.",
             "each": ["impl", "op", "data", "target_us"],
             "name": ["mode"],
             "pictures": [{
@@ -32,7 +32,7 @@ use serde::Serialize;
                 "p50": "section_us_p50",
                 "tail": ["section_us_p999", "p99.9"],
                 "max": "section_us_max",
-                "beside": ["null_us_p999", "pure arithmetic's"],
+                "beside": ["null_us_p999", "p99.9 of pure arithmetic"],
                 "target": "target_us"
             }]
         }

@@ -271,8 +271,8 @@ fn summarize(rows: &[Row], way: Way) -> Option<String> {
         n => format!(" (cannot tell for {n}, where the machine may be the cause)"),
     };
     Some(format!(
-        "{way}: 95 % of sections end within {LONG} x target in {kept} of {} rows{untold}; largest p99.9 {:.1} x that of \
-         null sections ({}); largest loss {:.1} % ({})",
+        "{way}: in {kept} of {} rows{untold}, 95 % of the sections end within {LONG} times the target; the largest p99.9 is {:.1} \
+         times that of null sections ({}); the largest loss of throughput is {:.1} % ({})",
         rows.len(),
         p999.0,
         p999.1,
@@ -291,10 +291,10 @@ fn notes(plan: &Plan, calibrated: Calibrated, tsc_hz: f64, rows: &[Row]) -> Vec<
             calibrated.runs
         ),
         format!(
-            "{} KiB per request, one piece on either side, through the crypto API, policy bh-off, full preemption; {} \
-             interrupts per second raise a softirq and wake a task (a switch is charged 1.8 µs); loss: against one \
-             section, in pairs; null: sections of pure arithmetic as long as the target, in turns with the others; \
-             quantiles are upper edges of buckets that are 3 to 6 % wide",
+            "{} KiB per request, in one piece, through the crypto API, policy bh-off, full preemption; {} interrupts per \
+             second raise a softirq and wake a task (a task switch is charged 1.8 µs); loss: throughput lost, compared with one \
+             section for the whole request, in pairs; null: sections that only compute, for as long as the target, alternating \
+             with the others; quantiles are upper edges of buckets that are 3 to 6 % wide",
             plan.len >> 10,
             plan.irq_rate
         ),

@@ -34,32 +34,36 @@ const USUAL_MS: u64 = 600_000;
 
 /// What changed between two records or two kernel trees, beyond the noise
 ///
-/// For reviewers of a patch. A record is what --json printed or --out wrote, for one command or for
-/// a whole survey; a directory of records and a report (HTML) work as well. Rows are matched by
-/// what they measure (algorithm, implementation, length, ...). A kernel tree is built and measured;
-/// two trees are measured in turns, so that changes in the machine's state affect both. A git
-/// revision is also accepted as a tree: HEAD~1 in the current repository, DIR@HEAD~1 in another. An
-/// existing file or directory of the same name takes precedence. The worst rows are listed first.
-/// The last line counts the rows that are faster, slower and equal, and those that could not be
-/// judged.
+/// For reviewers of a patch. A and B can be records: what --json printed or --out wrote, for one
+/// command or for a whole survey. A directory of records and a report (HTML) work as well. Rows of
+/// A and B are matched by what they measure (algorithm, implementation, length, ...).
+///
+/// A and B can also be kernel trees, or git revisions of one: HEAD~1 in the current repository,
+/// DIR@HEAD~1 in another. A file or directory with such a name is used instead of the revision.
+/// Trees are built and measured; two trees are measured in turns, so that changes in the machine's
+/// state affect both.
+///
+/// The rows in which B is slowest compared with A are listed first. The last line counts the rows
+/// in which B is faster, slower and equal, and those that could not be judged.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status:
-  1 if B has no figure where A has one
-  1 with --max-regression, if B is slower by more than PCT over the whole
-  interval; also, unless --allow-unjudged is given, if rows cannot be judged
-  (no interval, no number in A, only in A, only in B, or slower by more than
-  PCT in only one of cycles and time)
+  1 if a row that A and B share has a result in A but none in B
+  1 with --max-regression, if a row is more than PCT per cent slower in B,
+    at both ends of its interval
+  1 with --max-regression but without --allow-unjudged, if a row cannot be
+    judged: it has no interval or no number in A, only one side has it, or
+    it exceeds PCT in only one of cycles and time
   2 if A and B have no row in common (125 with --bisect)
-  125 with --bisect, if a side cannot be built or tried, or if rows cannot
-  be judged and none is slower
+  125 with --bisect, if A or B cannot be built or measured, or if only the
+    third of these rules applies
 
 Examples:
   kiln compare before.json after.json --max-regression 5
   kiln compare monday/survey.json friday/survey.json
   kiln compare ~/linux-a ~/linux-b --alg 'xts(aes)' --len 512,4096
   kiln compare HEAD~1 HEAD --alg sha256    two commits of the repository here
-  kiln compare HEAD . --alg sha256 --format commit-message   not yet committed
+  kiln compare HEAD . --alg sha256 --format commit-message   uncommitted work
   git bisect run kiln compare good.json . --alg 'xts(aes)' \\
       --max-regression 5 --bisect
 
@@ -73,17 +77,17 @@ pub struct CompareArgs {
     /// What to compare with A; accepts the same kinds of arguments as A
     #[arg(value_name = "B")]
     b: PathBuf,
-    /// commit-message: a table of at most 72 columns, indented for a commit message
+    /// Output format: commit-message, a table of at most 72 columns, indented for a commit message
     #[arg(long, value_name = "FORMAT", conflicts_with = "json")]
     format: Option<Format>,
-    /// Exit with status 1 if B is slower by more than this, beyond the noise, or if a row cannot be
-    /// judged
+    /// Exit with status 1 if a row is more than PCT per cent slower in B, at both ends of its
+    /// interval, or cannot be judged
     #[arg(long, value_name = "PCT", allow_negative_numbers = true)]
     max_regression: Option<f64>,
     /// With --max-regression: do not fail because of rows that cannot be judged
     #[arg(long, requires = "max_regression")]
     allow_unjudged: bool,
-    /// Exit with status 125 if a side cannot be built, measured or judged, as git bisect expects
+    /// For git bisect: exit with status 125 if A or B cannot be built, measured or judged
     #[arg(long)]
     bisect: bool,
     /// For trees: algorithms to measure [default: all]
@@ -92,16 +96,16 @@ pub struct CompareArgs {
     /// For trees: implementations to measure, by driver name or symbol [default: all]
     #[arg(long = "impl", value_name = "NAME,…")]
     impls: Option<String>,
-    /// For trees: operations to measure
+    /// For trees: operations to measure, as in 'kiln speed --op'
     #[arg(long, value_name = "OP,…")]
     op: Option<String>,
-    /// For trees: message lengths in bytes
+    /// For trees: message lengths in bytes, as in 'kiln speed --len'
     #[arg(long, value_name = "LIST")]
     len: Option<String>,
     /// For trees: sizes of cipher keys in bits
     #[arg(long, value_name = "N,…")]
     key_bits: Option<String>,
-    /// For trees: the level at which to measure: primitive, api or library
+    /// For trees: level of the calls, primitive, api or library, as in 'kiln speed' [default: all]
     #[arg(long, value_name = "LEVEL")]
     level: Option<String>,
     #[command(flatten)]

@@ -46,47 +46,54 @@ const WITHOUT_CELL: [&str; 10] = [
 
 /// Which compiler and flags make which cipher slow or wrong
 ///
-/// Meant for people who build compilers or distributions. Every combination of subject, compiler,
-/// optimization level and variant, called a cell, is built as a separate executable and cached by
-/// its content. The results of a cell are checked before it is timed.
+/// Meant for people who build compilers or distributions. A cell is one subject (a cipher or your
+/// own file), built by one compiler at one level in one variant (a set of flags). Each cell is a
+/// separate executable, which is cached. Its results are checked before it is timed.
 #[derive(Args)]
 #[command(after_long_help = "\
-Variants (--variant): default, patched (-fno-tree-pre -fno-tree-sra), ubsan
-(Linux 4.15's checks; fewer than -fsanitize=undefined), ubsan-tree (Linux
-6.12's), asan, no-object-flags (without a tree's flags for single files), your
-flags, or several joined by +, such as ubsan+-fno-tree-pre. If the baseline is
-a compiler that --cc also names, its variants are compared with its variant
-'default' at the same level. docs/COMPILERS.md has the flags, and the calling
-conventions for your own files.
+Variants (--variant), which can be joined by +, such as ubsan+-fno-tree-pre:
+  default          no additional flags
+  patched          -fno-tree-pre -fno-tree-sra
+  ubsan            Linux 4.15's UBSAN, fewer checks than -fsanitize=undefined
+  ubsan-tree       the checks that UBSAN alone enables in Linux 6.12
+  asan             -fsanitize=address
+  no-object-flags  without the flags that a tree sets for single files
+  FLAGS            your own flags, such as -fno-tree-pre
+
+If --cc also names the compiler in --baseline, its variants are compared with
+its variant 'default' at the same level. docs/COMPILERS.md has the flags of
+all variants, and the calling conventions for your own files.
 
 Exit status:
   Without --bisect:
-    1    a cell gives wrong results, or is slower than the baseline by more
-         than --max-regression allows, beyond the noise, in cycles or in time
+    1    a cell gives wrong results; with --max-regression, also if a cell is
+         slower by more than PCT in cycles or in time, or has no result
+         although its baseline has one
     2    no cell has a result, or --baseline's record has none of the cells
     3    no cell has a result, because something is missing on this machine
   With --bisect:
-    1    a cell is slower than that both in cycles and in time
+    125  a cell cannot be built or measured, or gives wrong results; or a
+         cell is slower by more than PCT in only one of cycles and time, and
+         none in both; or --baseline is missing
+    1    otherwise, if a cell is slower by more than PCT in both
     2    --max-regression is missing
-    125  otherwise, if a cell cannot be built or measured, gives wrong
-         results, or is slower in only one of the two, or without --baseline
 
 Examples:
   kiln compilers
   kiln compilers --cc gcc-12,clang-19 --opt O2 --variant default,asan
   kiln compilers --cc ./gcc/xgcc --baseline gcc-12 --max-regression 5
   kiln compilers --subject my.c:crc:checksum32 --opt O2,O3
-  kiln compilers --explain gcc-12/O3/aes-generic/ubsan    and which check
+  kiln compilers --explain gcc-12/O3/aes-generic/ubsan    find the slow check
   kiln compilers --subject my.c:crc:checksum32 --explain gcc-12/O3/my.c/default
   kiln compilers --reproduce gcc-12/O3/aes-generic/ubsan --out DIR
-  kiln compilers --shard 2/4 --out DIR    a quarter of it (docs/FLEET.md)
+  kiln compilers --shard 2/4 --out DIR    part 2 of 4 (docs/FLEET.md)
   git bisect run kiln compilers --cc ./cc --baseline good.json --opt O2 \\
       --variant default --max-regression 5 --bisect
 
 See also:
   docs/COMPILERS.md")]
 pub struct CompilersArgs {
-    /// Compilers, by name or path; auto: gcc-*, clang-* and zig on PATH
+    /// Compilers, by name or path; auto: every gcc, clang and zig on PATH
     #[arg(
         long,
         value_delimiter = ',',
@@ -103,7 +110,7 @@ pub struct CompilersArgs {
         allow_hyphen_values = true
     )]
     opt: Vec<String>,
-    /// Variants of the build, described below
+    /// Variants, which are sets of compiler flags, described below
     #[arg(
         long,
         value_delimiter = ',',
@@ -123,7 +130,8 @@ pub struct CompilersArgs {
         default_value = "64"
     )]
     abi: Vec<String>,
-    /// What to compile: a name from --list, FILE.c, or FILE.c:FUNCTION:CONVENTION
+    /// What to compile: a name from --list, FILE.c, or FILE.c:FUNCTION:CONVENTION, where CONVENTION
+    /// says how FUNCTION is called (docs/COMPILERS.md)
     #[arg(
         long,
         value_delimiter = ',',
@@ -131,7 +139,7 @@ pub struct CompilersArgs {
         default_value = "aes-generic"
     )]
     subject: Vec<String>,
-    /// A kernel tree, or a git revision of one; subjects may then be files from the tree, such as
+    /// A kernel tree, or a git revision of one, whose files --subject can name, such as
     /// crypto/aes_generic.c
     #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
@@ -145,19 +153,20 @@ pub struct CompilersArgs {
     /// [default: depends on the number of cells]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
-    /// Baseline for comparison: a compiler, or a record (NAME.json) that --out wrote
+    /// Compare each cell with the same cell of this compiler, or of a record (NAME.json) that --out
+    /// wrote
     #[arg(long, value_name = "CC|RECORD.json")]
     baseline: Option<String>,
-    /// Exit with status 1 if a cell is slower than its baseline by more than PCT per cent, beyond
-    /// the noise
+    /// Exit with status 1 if a cell is more than PCT per cent slower than its baseline, at both
+    /// ends of the interval; needs --baseline
     #[arg(long, value_name = "PCT", allow_negative_numbers = true)]
     max_regression: Option<f64>,
-    /// Exit with status 125 if a cell that should have been judged cannot be built or measured;
-    /// needs --max-regression
+    /// For git bisect: exit with status 125 if a cell cannot be compared with its baseline, for
+    /// example because it cannot be built; needs --max-regression
     #[arg(long)]
     bisect: bool,
-    /// Explain what makes a cell slow or fast, by comparing it with similar cells:
-    /// CC/LEVEL/SUBJECT/VARIANT
+    /// Explain what makes the cell CC/LEVEL/SUBJECT/VARIANT slow or fast, by comparing it with
+    /// similar cells
     #[arg(
         long,
         value_name = "CELL",
@@ -165,11 +174,11 @@ pub struct CompilersArgs {
         conflicts_with_all = WITHOUT_CELL
     )]
     explain: Option<String>,
-    /// Write the files for a compiler bug report to the directory that --out names
+    /// Write files for a compiler bug report about this cell to the directory in --out
     #[arg(long, value_name = "CELL", conflicts_with_all = WITHOUT_CELL)]
     reproduce: Option<String>,
-    /// For --explain and --reproduce: the cell to compare with [default: the default variant of the
-    /// same level if it is faster, else the fastest other level]
+    /// For --explain and --reproduce: the cell to compare with [default: the same cell in variant
+    /// 'default' if that is faster, else at another level]
     #[arg(long, value_name = "CELL")]
     against: Option<String>,
     /// With --explain: also print the hot code of the two cells

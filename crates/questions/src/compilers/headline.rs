@@ -144,7 +144,7 @@ pub(super) fn cells(runs: &Runs) -> Option<Row> {
             figure(CELLS.1 / CELLS.0)
         ),
         Apart::No => format!(
-            "No difference of more than 2 % found between {} -O2 builds of AES-256-CBC (C code): all take {} cycles per byte",
+            "No difference of more than 2 % found between {} -O2 builds of AES-256-CBC (C code). If they are run again, {} cycles per byte are expected",
             cells.len(),
             range(&cells)
         ),
@@ -167,7 +167,7 @@ pub(super) fn cells(runs: &Runs) -> Option<Row> {
             fastest.name()
         ),
         Apart::No => format!(
-            "AES-CBC: no difference above 2 % between {} builds",
+            "AES-CBC: no difference of over 2 % found between {} builds",
             cells.len()
         ),
         Apart::CannotTell => format!(
@@ -179,7 +179,7 @@ pub(super) fn cells(runs: &Runs) -> Option<Row> {
         Apart::Disagree(_) => "AES-CBC: cannot tell, cycles and time disagree".to_string(),
     };
     let detail = format!(
-        "AES-256-CBC in C at -O2: {} and {} cycles/byte",
+        "AES-256-CBC in C at -O2: slowest {}, fastest {} cycles/byte",
         figure(slowest.cycles.value),
         figure(fastest.cycles.value)
     );
@@ -207,7 +207,7 @@ pub(super) fn compilers(runs: &Runs) -> Option<Row> {
             percent(NEWER_GCC)
         ),
         Apart::No => format!(
-            "Plain -O2: no difference of more than 2 % found between {} compilers ({} cycles per byte)",
+            "Plain -O2: no difference of more than 2 % found between {} compilers. If their code is run again, {} cycles per byte are expected",
             cells.len(),
             range(&cells)
         ),
@@ -236,7 +236,7 @@ pub(super) fn compilers(runs: &Runs) -> Option<Row> {
             fastest.name()
         ),
         Apart::No => format!(
-            "Plain -O2: no difference above 2 % between {} compilers",
+            "Plain -O2: no difference of over 2 % found between {} compilers",
             cells.len()
         ),
         Apart::Disagree(_) => "Plain -O2: cannot tell, cycles and time disagree".to_string(),

@@ -584,8 +584,8 @@ fn verdict_notes(by: &Baseline, rows: &[Row], notes: &mut Vec<String>) {
 
 fn notes(plan: &Plan, rows: &[Row], effort: &Effort) -> Vec<String> {
     let mut notes = vec![format!(
-        "core cycles a byte of {} bytes, best of {} rounds of {} ms, cells interleaved; ci_low, ci_high: where the \
-         figure of a rerun falls",
+        "core cycles per byte, with messages of {} bytes: the best of {} rounds of {} ms, in which the cells take turns; ci_low, \
+         ci_high: the range expected for a rerun",
         plan.len, effort.rounds, effort.round_ms
     )];
     if rows.iter().any(|r| r.outlier) {

@@ -15,19 +15,19 @@ use zeroize::Zeroizing;
 
 use super::cipher::{Cipher, Plan, Row};
 
-/// Run one implementation on a file or on stdin
+/// Encrypt, decrypt or hash a file or stdin with one implementation
 ///
-/// Shows the output of an implementation for your own data. The data is read completely and
-/// processed as one message. If anything is wrong, nothing is written.
+/// Shows what an implementation makes of your own data. All data is read first, then processed as
+/// one message. If an error occurs or a tag is wrong, nothing is written.
 #[derive(Args)]
 #[command(after_long_help = "\
-An AEAD writes its tag behind the text, and finds it there unless --tag is
-given. A hash writes its digest, as bytes. The key of xts(aes) is two AES
-keys, that of rfc4106(gcm(aes)) an AES key and 4 bytes of salt. The IV of
-ccm(aes) is RFC 3610's first counter block, that of chacha20 the block's
-number (4 bytes) and the nonce. A key on the command line is seen by every
-user of the machine: --key @FILE reads it from a file, as hex digits or as
-raw bytes.
+Encryption with an AEAD appends the tag to the text. Decryption expects the
+tag at the end of the data unless --tag gives it. A hash writes its digest as
+raw bytes. The key of xts(aes) consists of two AES keys. The key of
+rfc4106(gcm(aes)) is an AES key and 4 bytes of salt. The IV of ccm(aes) is
+the first counter block of RFC 3610. The IV of chacha20 is the number of the
+first block (4 bytes) and the nonce. Every user of the machine can see a key
+on the command line. To prevent that, use --key @FILE.
 
 Exit status:
   1 if a tag is wrong
@@ -43,10 +43,10 @@ Examples:
        --aad 2b --in plain --out-file sealed
   kiln crypt --alg sha256 --in plain | xxd -p -c 32")]
 pub struct CryptArgs {
-    /// Algorithm, by its name in the kernel
+    /// Algorithm, by its name in the kernel's crypto API, such as 'xts(aes)'
     #[arg(long, value_name = "ALG", value_parser = Names, hide_possible_values = true)]
     alg: String,
-    /// Implementation, by driver name [default: the one that the kernel would choose]
+    /// Implementation, by driver name [default: the usable one with the highest priority]
     #[arg(long = "impl", value_name = "NAME", value_parser = Drivers, hide_possible_values = true)]
     imp: Option<String>,
     /// Key in hex, or @FILE with hex or raw bytes
@@ -58,7 +58,7 @@ pub struct CryptArgs {
     /// Associated data in hex; AEADs only
     #[arg(long, value_name = "HEX")]
     aad: Option<String>,
-    /// Authentication tag in hex; AEADs only
+    /// With --decrypt: tag to check, in hex; AEADs only [default: the end of the data]
     #[arg(long, value_name = "HEX")]
     tag: Option<String>,
     /// Decrypt instead of encrypt
@@ -70,7 +70,7 @@ pub struct CryptArgs {
     /// Write this file, completely or not at all; may be the input file [default: stdout]
     #[arg(long, value_name = "FILE")]
     out_file: Option<PathBuf>,
-    /// Lengths of scatterlist pieces in bytes; the list is repeated until the data ends
+    /// Divide the data into pieces of these lengths in bytes; the list repeats until the data ends
     #[arg(long, value_delimiter = ',', value_name = "N,…")]
     divide: Vec<usize>,
 }

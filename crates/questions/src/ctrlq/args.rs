@@ -12,17 +12,18 @@ use super::{run, view};
 
 /// Compare ways of waiting on a virtio-crypto control queue
 ///
-/// For authors of drivers and devices. Driver and device are two processes; the device is part of
-/// this program (kiln serve). Workers repeatedly create a session and close it; a create and the
-/// close of its session are counted as a pair. All rows are measured in alternating rounds, each
-/// over a new connection.
+/// For authors of virtio-crypto drivers and devices. Kiln's driver and Kiln's device (kiln serve)
+/// run in two processes. The driver's threads, called workers, repeatedly create a session and
+/// close it; a session created and closed counts as one pair. A row is one combination of the
+/// options below. Each round measures every row once, each time over a new connection.
 #[derive(Args)]
 #[command(after_long_help = "\
 Ways of waiting (--mode):
-  poll    one lock, held while the used ring is watched (Linux before 5.19)
-  wait    a request is submitted under the lock; the thread sleeps until the
-          request completes
-  async   requests have a completion callback; --depth of them are in flight
+  poll    a worker holds the queue's lock while it submits a request and
+          polls the used ring for the answer (Linux before 5.19)
+  wait    a worker holds the lock only to submit a request, and sleeps until
+          the request completes
+  async   --depth requests are in flight; a callback handles each answer
 
 Examples:
   kiln ctrlq --quick
@@ -56,15 +57,15 @@ pub struct CtrlqArgs {
     /// Number of rounds, at least 6; each measures every row once [default: 9; with --quick 6]
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
-    /// Socket of a device that is already running
+    /// Use the device that already runs on this socket, instead of starting Kiln's
     #[arg(long, value_name = "PATH", conflicts_with_all = ["ctrl", "poll_us", "device_cpu"])]
     socket: Option<PathBuf>,
-    /// How long the device keeps polling before it sleeps, in microseconds [default: as in kiln
-    /// serve]
+    /// Microseconds that the device polls for further requests before it sleeps [default: 50, as in
+    /// kiln serve]
     #[arg(long, value_name = "US")]
     poll_us: Option<u64>,
     /// Cores for the device only, such as 1 or 2-3; the driver uses the other permitted cores (see
-    /// --cpu) [default: both share them]
+    /// --cpu) [default: driver and device share all permitted cores]
     #[arg(long, value_name = "LIST")]
     device_cpu: Option<String>,
     /// How many times a poller tries to take the lock before it yields its core [default: 256]

@@ -73,7 +73,7 @@ fn rates(runs: &Runs, ctrl: &str) -> Option<String> {
         Some(format!("{}{}", said(rate.value), rate.interval(said)))
     };
     Some(format!(
-        "{} pairs/s sleeping and {} pairs/s polling",
+        "{} pairs per second if the workers sleep, {} if they poll",
         rate("wait")?,
         rate("poll")?
     ))
@@ -88,13 +88,17 @@ fn undecided(runs: &Runs, needed: f64, there: f64) -> Option<Row> {
         .collect();
     let text = format!(
         "Eight workers, the interrupt thread and the device's threads need {needed} cores. On {there} cores, the host's scheduler affects \
-         the rates, so they do not show whether sleeping or polling is better. A pair creates and closes an RSA session{}",
+         the rates, so they do not show whether sleeping or polling is better. A pair is one create and one close of an RSA session{}",
         said.concat()
     );
     (!said.is_empty()).then(|| Row {
         headline: Some(text),
-        verdict: Some(format!("Cannot tell on {there} cores: this needs {needed}")),
-        detail: Some("Eight workers, the interrupt thread and the device's threads".to_string()),
+        verdict: Some(format!(
+            "Cannot tell on {there} cores: the measurement needs {needed}"
+        )),
+        detail: Some(
+            "Eight workers, the interrupt thread and the device's threads, a core each".to_string(),
+        ),
         ..Row::none(&TOPIC)
     })
 }
@@ -124,8 +128,8 @@ fn decided(runs: &Runs, (ctrl, device, published): (&str, &str, bool)) -> Option
         Some(figure(tail.value / 1e3))
     };
     let mut text = format!(
-        "{verdict}: polling completes {times} as many pairs as sleeping. A pair creates and closes an RSA session. With eight workers and \
-         {device}: {}. The 99.9th percentile of an operation's time is {} ms sleeping, {} ms polling",
+        "{verdict}: polling completes {times} as many pairs as sleeping. A pair is one create and one close of an RSA session. With eight \
+         workers and {device}: {}. The 99.9th percentile of an operation's time is {} ms sleeping, {} ms polling",
         rates(runs, ctrl)?,
         tail("wait")?,
         tail("poll")?
@@ -193,9 +197,9 @@ mod tests {
         let rows = told(5, 0.5, |_| ());
         assert_eq!(
             text(&rows[0]),
-            "Sleeping is faster: polling completes 0.50 times (0.48 to 0.52) as many pairs as sleeping. A pair creates and closes an RSA \
-             session. With eight workers and a device that hands each request to a second thread: 20.0 K (19.1 K to 21.0 K) pairs/s \
-             sleeping and 10.0 K (9.53 K to 10.5 K) pairs/s polling. The 99.9th percentile of an operation's time is 1.02 ms sleeping, \
+            "Sleeping is faster: polling completes 0.50 times (0.48 to 0.52) as many pairs as sleeping. A pair is one create and one close of an RSA \
+             session. With eight workers and a device that hands each request to a second thread: 20.0 K (19.1 K to 21.0 K) pairs per \
+             second if the workers sleep, 10.0 K (9.53 K to 10.5 K) if they poll. The 99.9th percentile of an operation's time is 1.02 ms sleeping, \
              52.4 ms polling. Published: 0.20 times (Pi, 2022, Platinum 8260: 40 K polling, 200 K sleeping)"
         );
         assert_eq!((rows[0].value, rows[0].baseline), (Some(0.5), Some(0.2)));
@@ -253,7 +257,10 @@ mod tests {
             assert_eq!(rows.len(), 1);
             let said = text(&rows[0]);
             let verdict = rows[0].verdict.as_deref();
-            assert_eq!(verdict, Some("Cannot tell on 2 cores: this needs 11"));
+            assert_eq!(
+                verdict,
+                Some("Cannot tell on 2 cores: the measurement needs 11")
+            );
             assert!(
                 said.contains("need 11") && said.contains("scheduler"),
                 "{said}"
@@ -263,7 +270,7 @@ mod tests {
                 "{said}"
             );
             assert!(
-                said.contains(" thread: 100 K (95.3 K to 105 K) pairs/s sleeping"),
+                said.contains(" thread: 100 K (95.3 K to 105 K) pairs per second if"),
                 "{said}"
             );
             assert_eq!((rows[0].value, rows[0].baseline), (None, None));

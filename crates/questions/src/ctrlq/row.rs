@@ -53,10 +53,10 @@ impl Serialize for Octaves {
     rename = "ctrlq",
     title = "A virtio-crypto control queue",
     extend(
-        "x-question" = "How should a control queue wait, and how fast can it get?",
+        "x-question" = "How should a driver wait for its control queue, and how fast can the queue get?",
         "x-commands" = ["ctrlq"],
         "x-view" = {
-            "how": "How long closing a session takes, by method of waiting, as the share of all closes.",
+            "how": "How long it takes to close a session: the share of all closes by their time, one line per method of waiting.",
             "each": ["workers", "session", "ctrl", "cores"],
             "name": ["mode", "depth"],
             "pictures": [{

@@ -475,8 +475,8 @@ fn notes(plan: &Plan, cores: &Cores, rows: &[Row]) -> Vec<String> {
         };
         notes.push(format!(
             "* needs more cores than the {here} (field cores_needed, up to {needed}: workers, interrupt thread, threads \
-             of the device): the host's scheduler decides which of them runs, so this is its result, and not comparable with \
-             results from enough cores"
+             of the device). The host's scheduler decides which thread runs, so the row measures that scheduler: do not compare \
+             it with rows from enough cores"
         ));
     }
     if rows.iter().any(Row::is_disturbed) {
@@ -492,12 +492,13 @@ fn notes(plan: &Plan, cores: &Cores, rows: &[Row]) -> Vec<String> {
             let plural = if left == 1 { "" } else { "s" };
             format!("device on core {device}, driver on {left} other core{plural}")
         }
-        None => format!("{} cores for driver and device", cores.all.len()),
+        None => format!("driver and device share {} cores", cores.all.len()),
     };
     notes.push(format!(
-        "{share}, which are two processes; {} rounds of {:.3} s, in each of which every row is \
-         measured once; poll: one lock, held while the used ring is watched; waiters on it spin {} times and yield; wait: a \
-         thread sleeps until its request's interrupt wakes it; async: {} in flight, a function called for each",
+        "{share}, in two processes; {} rounds of {:.3} s, in each of which every row is measured once; \
+         poll: a worker holds the one lock while it polls the used ring, and workers that wait for the lock spin {} times and \
+         then yield; wait: a thread sleeps until its request's interrupt wakes it; async: {} requests in flight, with a callback \
+         for each",
         plan.rounds,
         plan.seconds / plan.rounds as f64,
         plan.spins.unwrap_or(Options::default().spins),

@@ -16,42 +16,43 @@ use super::row::Row;
 use super::usable_args::UsableArgs;
 use super::{run, view};
 
-/// What each FPU policy costs under softirq load, and whether it loses state
+/// What each FPU policy costs under softirq load; whether it loses registers
 ///
-/// Helps you decide how softirqs should use SIMD. A task encrypts on an emulated CPU; interrupts
-/// raise softirqs that interrupt the task and also encrypt. Every row is compared with a baseline
-/// run in which the same interrupts do nothing. The output of every call and the user-mode
-/// registers are checked.
+/// An FPU policy decides what an FPU section disables, and what a softirq does if it needs SIMD
+/// during a section. A task encrypts on an emulated CPU. Interrupts raise softirqs that interrupt
+/// the task and also encrypt. Every row is compared with a baseline run in which the same
+/// interrupts do nothing. The output of every call and the user-mode registers are checked.
 #[derive(Args)]
 #[command(after_long_help = "\
-FPU policies (--policy), what happens when a softirq needs SIMD:
-  legacy       Linux up to 6.14: SIMD unless the softirq interrupted a section
-  bh-off       Linux from 6.15: sections switch softirqs off
-  nested       the interrupted section's registers are saved and restored
-  nested-v1    nested as first posted, without later corrections
-  preemptible  sections may be preempted; the task keeps their registers
-  none         the control: SIMD always, and nothing is saved
+FPU policies (--policy), if a softirq needs SIMD during an FPU section:
+  legacy       Linux up to 6.14: the softirq does without SIMD (--fallback)
+  bh-off       Linux from 6.15: softirqs are disabled during sections
+  nested       the softirq saves the section's registers and restores them
+  nested-v1    nested as first posted for Linux, without later corrections
+  preemptible  arm64 in 6.12: as nested; a section can also be preempted
+  none         the control: the softirq uses SIMD and saves nothing
 
 Sources of interrupts (--inject):
-  timer        at regular intervals
-  poisson      at random intervals
-  signal       at regular intervals, sent by another core
-  replay:FILE  intervals in ns, one per line
+  timer        a timer, at regular intervals
+  poisson      a timer, at random intervals
+  signal       signals from another core, at regular intervals
+  replay:FILE  a timer; each line of FILE is an interval in ns
 
 Exit status:
-  1 if state was lost under any policy other than \"none\"; also if the run
-  proves nothing (\"no power\"), because \"none\", which must lose state, lost
-  too little, or because a policy was interrupted too rarely.
-  A table without the control has no verdict on lost state.
+  1 if a policy other than \"none\" lost register contents, or completed
+    requests out of order
+  1 if a loss could have gone unseen (\"no power\"): \"none\", the control,
+    lost too little, or a policy was interrupted too rarely
+  If --policy leaves \"none\" out, a run without losses proves nothing.
 
 Environment:
-  KILN_TIERS=generic,aesni   use only these tiers
+  KILN_TIERS=generic,aesni   use only these instruction-set tiers (kiln list)
 
 Examples:
   kiln fpu
   kiln fpu --policy legacy,bh-off --load xts-16 --irq-rate 4000
   kiln fpu --policy legacy,bh-off --fallback scalar,cryptd
-  kiln fpu --policy legacy,tree:DIR    compare a kernel tree's own code
+  kiln fpu --policy legacy,tree:DIR    compare legacy with a kernel tree
 
 See also:
   docs/EMULATION.md, docs/TREES.md")]
@@ -68,7 +69,8 @@ pub struct FpuArgs {
     /// Source of the interrupts: timer, poisson, signal, replay:FILE
     #[arg(long, default_value = "timer", value_name = "SOURCE")]
     inject: String,
-    /// Cipher implementation that the task and the softirqs use [default: the best]
+    /// AES-XTS driver that the task and the softirqs use [default: the one with the highest
+    /// priority]
     #[arg(long = "impl", value_name = "NAME")]
     imp: Option<String>,
     /// Total measuring time in seconds, for all policies and loads together [default: 48, with

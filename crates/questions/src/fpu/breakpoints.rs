@@ -125,10 +125,10 @@ pub(super) fn run(
         }
     }
     outcome.notes.push(format!(
-        "interrupts before random instructions of the task's sections, in slices of {SLICE}, each round of slices with \
-         messages, keys and breakpoints of its own; the task's messages as the load's name says, the softirqs' of \
-         {SHORT_PACKET} B ({} B under load pattern); the control has every {CONTROL_EVERY}th slice; this kind of run \
-         measures no throughput",
+        "interrupts come before random instructions of the task's sections, in slices of {SLICE} interrupts; each round of \
+         slices has its own messages, keys and breakpoints; the load's name gives the size of the task's messages; the \
+         softirqs' messages have {SHORT_PACKET} B ({} B under load pattern); the control runs in every {CONTROL_EVERY}th round; \
+         throughput is not measured",
         Workload::PATTERN.packet
     ));
     Ok(outcome)

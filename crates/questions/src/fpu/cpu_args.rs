@@ -8,21 +8,21 @@ use super::plan::{scheduler, Plan};
 #[derive(Args)]
 #[command(next_help_heading = "Emulated CPU")]
 pub(crate) struct CpuArgs {
-    /// When tasks can be preempted
+    /// Preemption model of the emulated kernel
     #[arg(long, value_enum, default_value_t)]
     preempt: Preempt,
-    /// Scheduler to emulate, with the parameters of that kernel: cfs-6.1, eevdf-6.12, eevdf-7.3, or
-    /// the kernel's version alone, such as 6.1
+    /// Scheduler to emulate: cfs-6.1, eevdf-6.12 or eevdf-7.3, with the parameters of that kernel
+    /// version; the version alone, such as 6.1, is enough
     #[arg(long, default_value = "eevdf-6.12", value_name = "NAME")]
     scheduler: String,
-    /// Scale the scheduler's time slices as Linux does on a machine with N CPUs; only one CPU is
+    /// Use the time slices that Linux uses on a machine with N CPUs; still, only one CPU is
     /// emulated
     #[arg(long, value_name = "N", default_value_t = 1)]
     scheduler_cpus: u32,
-    /// Microseconds that a task may run while another task waits [default: the scheduler's]
+    /// Microseconds that a task may run while another task waits [default: set by --scheduler]
     #[arg(long, value_name = "N")]
     slice_us: Option<u64>,
-    /// Microseconds between two scheduler ticks [default: 4000, 250 Hz]
+    /// Microseconds between two scheduler ticks [default: 4000, which is 250 Hz]
     #[arg(long, value_name = "N")]
     tick_us: Option<u64>,
 }

@@ -11,8 +11,8 @@ pub(super) static SOFTIRQ_SIMD: Topic = Topic {
     title: "What does each way of using SIMD in softirqs cost?",
     command: "kiln fpu overhead",
     source: Some(
-        "Biggers, 2025, Ryzen 9 9950X: 384 and 487 MB/s in Linux commit d02198550423, 461 and 480 MB/s in mail \
-         20250305203018.GB19889",
+        "Biggers, 2025, Ryzen 9 9950X: simd helper 384 MB/s, direct calls 487 (Linux commit d02198550423); direct calls with \
+         softirqs disabled 461, with nested sections 480 (mail 20250305203018.GB19889)",
     ),
 };
 
@@ -74,7 +74,10 @@ fn times(speedup: &Speedup) -> String {
     match cycles.against_by_both(time, 1.0) {
         Some(Against::Above) => format!("{times}, faster"),
         Some(Against::Below) => format!("{times}, slower"),
-        Some(Against::Equal) => format!("{times}, no difference found"),
+        Some(Against::Equal) => {
+            let range = cycles.interval(figure).replace(" (", ", range ").replace(')', "");
+            format!("no difference found ({} times{range})", figure(cycles.value))
+        }
         Some(Against::CannotTell) => format!("{times}, measured once"),
         None => format!(
             "{times} by cycles but {} by time, no verdict because the core's clock was not the same",
@@ -94,11 +97,10 @@ fn brief(speedup: &Speedup) -> String {
     match cycles.against_by_both(time, 1.0) {
         Some(Against::Above) => shown,
         Some(Against::Below) => shown,
-        Some(Against::Equal) => format!(
-            "in the noise, {} times{}",
-            figure(cycles.value),
-            cycles.interval(figure)
-        ),
+        Some(Against::Equal) => {
+            let range = cycles.interval(figure).replace(')', " times)");
+            format!("no difference found{range}")
+        }
         Some(Against::CannotTell) => format!("{shown}, measured once"),
         None => "cannot tell, the clock changed".to_string(),
     }
@@ -121,8 +123,8 @@ fn outcome(speedup: &Speedup) -> &'static str {
     match speedup.cycles.against_by_both(speedup.time.as_ref(), 1.0) {
         Some(Against::Above) => "faster",
         Some(Against::Below) => "slower",
-        Some(Against::Equal) => "in the noise",
-        Some(Against::CannotTell) => "one run",
+        Some(Against::Equal) => "may be noise",
+        Some(Against::CannotTell) => "measured once",
         None => "unclear",
     }
 }
@@ -151,7 +153,7 @@ pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
             false => format!("costs {} ns", figure(to - from)),
         };
         format!(
-            ". Calling directly instead of through the simd helper {}; disabling softirqs then {}",
+            ". Calling the cipher directly instead of through the simd helper {}; disabling softirqs in FPU sections {}",
             step(before, direct),
             step(direct, now)
         )
@@ -160,17 +162,17 @@ pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     let lengths = now.map_or(String::new(), |now| {
         // A fixed cost is a larger part of a shorter request.
         let so = if now < theirs {
-            ", so the same saving is a smaller part of it"
+            ", longer than here; so a saving of the same ns is a smaller share"
         } else {
             ""
         };
         format!(
-            ". After the change, that request took {} ns{so}",
+            ". On that CPU, the request took {} ns after the change{so}",
             figure(theirs)
         )
     });
     let text = format!(
-        "These are Kiln's models, on an emulated CPU. Up to 6.14, AES-XTS requests go through the simd helper. Since 6.15, they go \
+        "Both kernels are Kiln's models, on an emulated CPU. Up to 6.14, AES-XTS requests go through the simd helper. Since 6.15, they go \
          directly to the cipher, and softirqs are disabled during FPU sections; so a softirq never interrupts a section, and can \
          always use SIMD{steps}. Speed of 6.15 relative to 6.14: {}. Published for 16 bytes: {} times, faster (Biggers, 2025, Ryzen 9 \
          9950X){lengths}",
@@ -179,14 +181,14 @@ pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     );
     let verdict = match before.zip(now) {
         Some((before, now)) => format!(
-            "AES-XTS, 16 bytes, as in Linux 6.14: {} ns; 6.15: {} ns, {}",
+            "AES-XTS 16 B, as in Linux 6.14: {} ns; 6.15: {} ns, {}",
             figure(before),
             figure(now),
             outcome(&short)
         ),
         None => format!("16 bytes, Linux 6.15's model: {}", brief(&short)),
     };
-    let detail = format!("Kiln's models of both kernels; the code runs natively{steps}");
+    let detail = format!("Both kernels are Kiln's models; the instructions run natively{steps}");
     let row = Row::estimate(topic, &short.cycles, "times", text).with_verdict(verdict);
     Some(row.with_detail(detail).beside(topic, published))
 }
@@ -199,8 +201,8 @@ pub(super) fn other_sections(runs: &Runs) -> Option<Row> {
     let legacy = of("legacy")?;
     let published = |mb: f64| figure(mb / HELPER_LEGACY);
     let mut text = format!(
-        "Speed of direct calls of 16 bytes compared with the simd helper of Linux up to 6.14. With the FPU sections of that kernel: {}. \
-         Published: {} times ({} MB/s, commit d02198550423)",
+        "Direct calls of the cipher with 16 bytes; the baseline is a call through the simd helper in Linux up to 6.14. Speed with the \
+         FPU sections of that kernel: {}. Published: {} times ({} MB/s, commit d02198550423)",
         times(&legacy),
         published(DIRECT_LEGACY),
         DIRECT_LEGACY
@@ -213,10 +215,11 @@ pub(super) fn other_sections(runs: &Runs) -> Option<Row> {
             DIRECT_NESTED
         ));
     }
-    let row = Row::estimate(topic, &legacy.cycles, "times", text).with_verdict(format!(
-        "Direct calls, softirqs enabled: {}",
-        brief(&legacy)
-    ));
+    let row = Row::estimate(topic, &legacy.cycles, "times", text)
+        .with_verdict(format!("6.14 without simd helper: {}", brief(&legacy)))
+        .with_detail(
+            "The 6.14 model with direct calls, compared with the 6.14 model as it is".to_string(),
+        );
     Some(row.beside(topic, DIRECT_LEGACY / HELPER_LEGACY))
 }
 
@@ -468,7 +471,7 @@ mod tests {
         let row = &rows[0];
         let text = row.headline.as_deref().unwrap();
         assert!(
-            text.contains("16 bytes: 1.21 times (1.18 to 1.23), faster; 4,096 bytes: 1.00 times"),
+            text.contains("16 bytes: 1.21 times (1.18 to 1.23), faster; 4,096 bytes: no difference found (1.00 times"),
             "{text}"
         );
         assert!(
@@ -479,7 +482,7 @@ mod tests {
         );
         assert_eq!(
             row.verdict.as_deref(),
-            Some("AES-XTS, 16 bytes, as in Linux 6.14: 20.0 ns; 6.15: 16.5 ns, faster")
+            Some("AES-XTS 16 B, as in Linux 6.14: 20.0 ns; 6.15: 16.5 ns, faster")
         );
         assert_eq!(row.value, Some(1.21));
         assert_eq!(row.baseline, Some(461.0 / 384.0));
@@ -511,7 +514,8 @@ mod tests {
             said[0]
         );
         assert!(
-            said[1].contains("of that kernel: 1.00 times (0.97 to 1.03), no difference found"),
+            said[1]
+                .contains("of that kernel: no difference found (1.00 times, range 0.97 to 1.03)"),
             "{}",
             said[1]
         );
@@ -522,7 +526,7 @@ mod tests {
         );
         let said = sentences(&SOFTIRQ_SIMD, &ways(EQUAL, FASTER, FASTER, EQUAL));
         assert!(
-            said[0].contains("16 bytes: 1.00 times (0.97 to 1.03), no difference found"),
+            said[0].contains("16 bytes: no difference found (1.00 times, range 0.97 to 1.03)"),
             "{}",
             said[0]
         );
@@ -554,7 +558,9 @@ mod tests {
         // Controls: cycles and time agree.
         assert!(said(FASTER, FASTER).contains(": 16 bytes: 1.21 times (1.18 to 1.23), faster. "));
         assert!(said(SLOWER, SLOWER).contains("(0.78 to 0.82), slower. "));
-        assert!(said(EQUAL, EQUAL).contains("no difference found. "));
+        assert!(
+            said(EQUAL, EQUAL).contains("no difference found (1.00 times, range 0.97 to 1.03). ")
+        );
     }
 
     #[test]
@@ -581,7 +587,7 @@ mod tests {
         };
         let (text, verdict) = said(16.7, 12.5, 20.9);
         assert!(
-            text.contains(". Calling directly instead of through the simd helper saves 4.20 ns; disabling softirqs then costs 8.40 ns."),
+            text.contains(". Calling the cipher directly instead of through the simd helper saves 4.20 ns; disabling softirqs in FPU sections costs 8.40 ns."),
             "{text}"
         );
         assert!(
@@ -590,14 +596,14 @@ mod tests {
         );
         // 34.7 ns is the time that a 16-byte message takes at the published 461 MB/s.
         assert!(
-            text.ends_with("After the change, that request took 34.7 ns, so the same saving is a smaller part of it"),
+            text.ends_with("On that CPU, the request took 34.7 ns after the change, longer than here; so a saving of the same ns is a smaller share"),
             "{text}"
         );
         // If the measured request takes longer than the published one, the text gives no
         // explanation.
         let (text, _) = said(40.0, 30.0, 50.0);
         assert!(
-            text.ends_with("After the change, that request took 34.7 ns"),
+            text.ends_with("On that CPU, the request took 34.7 ns after the change"),
             "{text}"
         );
     }
@@ -634,7 +640,7 @@ mod tests {
         };
         assert!(verdict(FASTER, None).ends_with(" ns, faster"));
         assert!(verdict(SLOWER, None).ends_with(" ns, slower"));
-        assert!(verdict(EQUAL, None).ends_with(" ns, in the noise"));
+        assert!(verdict(EQUAL, None).ends_with(" ns, may be noise"));
         assert!(verdict(FASTER, Some(SLOWER)).ends_with(" ns, unclear"));
     }
 

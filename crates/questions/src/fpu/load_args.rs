@@ -10,10 +10,12 @@ use super::workload::Workload;
 /// Flags that select the work of the task and of the softirqs.
 #[derive(Args)]
 pub(super) struct LoadArgs {
-    /// The task's load: xts-16, xts-4096, pattern [default: xts-16,xts-4096]
+    /// What the task does: xts-16 and xts-4096 encrypt messages of that many bytes, pattern keeps a
+    /// pattern in all registers [default: xts-16,xts-4096]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     load: Vec<String>,
-    /// What softirqs do under legacy if SIMD is not usable: scalar, cryptd [default: scalar]
+    /// What softirqs do under the policy legacy if SIMD is not usable: scalar (run scalar code) or
+    /// cryptd (defer the request to cryptd) [default: scalar]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     fallback: Vec<String>,
 }

@@ -10,8 +10,8 @@ use super::plan::{contenders, Contender};
 
 #[derive(Args)]
 pub(super) struct PolicyArgs {
-    /// FPU policies: legacy, bh-off, nested, nested-v1, preemptible, none [default: all six];
-    /// tree:DIR: the code of a Linux source tree or git revision, which is built and run here
+    /// FPU policies: legacy (up to Linux 6.14), bh-off (from 6.15), nested, nested-v1, preemptible,
+    /// none, or tree:DIR (built from a Linux tree or git revision) [default: all but tree:DIR]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     policy: Vec<String>,
     #[command(flatten)]

@@ -21,39 +21,40 @@ use super::view;
 
 /// Does an FPU policy lose state? An interrupt before every instruction of a section
 ///
-/// Single steps inject one interrupt before each instruction of kernel_fpu_begin, the cipher and
-/// kernel_fpu_end, and then pairs of interrupts. The single interrupts are exhaustive, and every
-/// run injects the same ones. The output of every call and the user-mode registers are checked. A
-/// control policy that saves nothing is added; it must lose state. To interrupt random instructions
-/// in millions of sections, use kiln fpu prove breakpoint.
+/// Kiln single-steps each section and injects an interrupt before every instruction, from the first
+/// of kernel_fpu_begin to the last of kernel_fpu_end. Every run injects the same interrupts. Then
+/// Kiln injects pairs: one interrupt in the section, one in the softirq that follows. The output of
+/// every call and the user-mode registers are checked. The policy none, which saves nothing, is
+/// included as a control: it must lose state, or else losses would go unnoticed. To interrupt
+/// random instructions in millions of sections, use kiln fpu prove breakpoint.
 ///
 /// With --tree, the library functions of a kernel tree (Linux 6.9 and later) are examined instead:
-/// those that the tree exports, and those that are called by the interrupt tests in its KUnit
-/// suites. In a task and in a softirq, each function is interrupted before every instruction; in a
-/// hardirq, it is only observed. The checks: answers are right, an interrupt leaves the vector
-/// registers of an open section unchanged, functions preserve callee-saved registers, and every use
-/// of vector registers is in a section. To find a missing vzeroupper at the end of a section, use
-/// kiln test --tree DIR --oracle registers.
+/// those that the tree exports, and those that the interrupt tests of its KUnit suites call. In a
+/// task and in a softirq, each function is interrupted before every instruction. In a hardirq,
+/// where nothing can interrupt it, the function is only single-stepped. Kiln checks that answers
+/// are right, and that interrupts change no vector register of an open section. Functions must
+/// preserve callee-saved registers, and use vector registers only in sections. These checks do not
+/// find a missing vzeroupper; for that, use kiln test --tree DIR --oracle registers.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status:
-  1 if state was lost under any policy other than \"none\" (the control, which
-  saves nothing); also if a loss could not have been seen (\"no power\"),
-  because that control lost too little. With --tree: if a rule was broken, or
-  no interrupt reached a function
+  1 if a policy lost state; the control \"none\", which saves nothing, does not
+    count. Also 1 if the control lost so little that a policy's losses could
+    have gone unnoticed (\"no power\"). With --tree: 1 if a check failed, or if
+    no interrupt reached one of the functions
 
 Environment:
-  KILN_TIERS=generic,aesni   use only these tiers
+  KILN_TIERS=generic,aesni   use only these instruction-set tiers (kiln list)
 
 Examples:
   kiln fpu prove --policy nested,bh-off
   kiln fpu prove --policy tree:DIR --quick    a kernel tree's own sections
   kiln fpu prove --policy none --impl pattern --at 44    repeats one interrupt
-  kiln fpu prove --shard 2/8 --out DIR    an eighth of all (docs/FLEET.md)
+  kiln fpu prove --shard 2/8 --out DIR    part 2 of 8 (docs/FLEET.md)
   kiln fpu prove --tree DIR    all library functions of a kernel tree
   kiln fpu prove --tree DIR --suite sha256,'crc.crc32c*' --context softirq
-  kiln fpu prove --tree DIR --suite 'library.aes_gcm_*'    one mode
-  kiln fpu prove --tree DIR --shard 2/8 --out OUT    an eighth of them
+  kiln fpu prove --tree DIR --suite 'library.aes_gcm_*'    only AES-GCM
+  kiln fpu prove --tree DIR --shard 2/8 --out OUT    part 2 of 8
 
 See also:
   docs/EMULATION.md, docs/TREES.md")]
@@ -65,8 +66,8 @@ pub(super) struct ProveArgs {
     /// Examine the library functions of this kernel tree instead
     #[arg(long, value_name = "DIR", conflicts_with_all = ["policy", "imp", "len", "op", "hardirq_fpu"])]
     tree: Option<PathBuf>,
-    /// With --tree: KUnit suites, cases as SUITE.CASE, or functions as library.FUNCTION; * and ?
-    /// are wildcards [default: all]
+    /// With --tree: only these suites, cases (SUITE.CASE) or exported functions
+    /// (library.FUNCTION); * and ? are wildcards [default: all]
     #[arg(
         long,
         value_delimiter = ',',
@@ -77,11 +78,11 @@ pub(super) struct ProveArgs {
     /// With --tree: contexts in which functions are called: task, softirq, hardirq [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…", requires = "tree")]
     context: Vec<String>,
-    /// With --tree: interrupt each instruction of a section the first N times that it is executed
+    /// With --tree: interrupt each instruction of a section at its first N executions
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..), requires = "tree")]
     visits: u64,
-    /// Cipher implementation that the task and the softirqs use; pattern: the task keeps a pattern
-    /// in all registers instead [default: all]
+    /// Cipher implementation for the task and the softirqs; with 'pattern', the task calls no
+    /// cipher, but keeps a pattern in all registers [default: all]
     #[arg(long = "impl", value_name = "NAME")]
     imp: Option<String>,
     /// Lengths of the task's messages in bytes [default: 16,31,512,4096]
@@ -90,8 +91,8 @@ pub(super) struct ProveArgs {
     /// Operations [default: encrypt,decrypt]
     #[arg(long, value_delimiter = ',', value_name = "OP,…")]
     op: Vec<String>,
-    /// Repeat one injection: before instruction K of the section, or before K1 of the section and
-    /// K2 of its softirq. With --tree: stop interrupting after instruction K2 of call K1
+    /// Repeat an interrupt before instruction K of the section; with K,K2, add one before
+    /// instruction K2 of its softirq. With --tree: interrupt only up to instruction K2 of call K
     #[arg(long, value_name = "K[,K2]", allow_hyphen_values = true)]
     at: Option<String>,
     /// With --at: let hardirq handlers open sections, too

@@ -27,21 +27,22 @@ use super::workload::Workload;
         "x-commands" = ["fpu", "fpu prove breakpoint"],
         "x-old-commands" = ["fpu --inject breakpoint"],
         "x-view" = {
-            "how": "Each policy under the same interrupts: what the task keeps of its throughput, and how long softirqs and \
-                    sections last. Heights of the distributions are square roots of counts.",
+            "how": "All policies get the same interrupts. The pictures show the task's throughput, the time from raising a \
+                    softirq to its handler, and the lengths of FPU sections. Heights of the distributions are square roots \
+                    of counts.",
             "only": ["!control"],
             "each": ["load", "inject!=timer"],
             "name": ["policy", "fallback!=none|own|scalar"],
             "pictures": [
                 {
                     "form": "bars",
-                    "title": "what the task encrypts",
+                    "title": "throughput of the task",
                     "value": "task_mb_per_s",
                     "unit": "MB/s"
                 },
                 {
                     "form": "bands",
-                    "title": "from raise to softirq",
+                    "title": "time from raising a softirq to its handler",
                     "unit": "time",
                     "histogram": "softirq_hist_ns",
                     "p50": "softirq_us_p50",

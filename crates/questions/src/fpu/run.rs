@@ -237,8 +237,8 @@ impl Rounds<'_> {
         };
         let us = |share: f64| (1.0 - share) / irqs * 1e6;
         Ok(Some(format!(
-            "{}: an empty interrupt takes {:.1} µs ({:.1} to {:.1}) from the task here, of which nearly all is the \
-             host's signal; the control has it, too",
+            "{}: an interrupt that does nothing costs the task {:.1} µs here ({:.1} to {:.1}), nearly all of it for the \
+             host's signal; the control pays the same",
             self.work.name,
             us(r.ratio),
             us(r.high).max(0.0),
@@ -287,8 +287,8 @@ fn rows(
 fn clock_note(imp: Impl, clock: &Ratio) -> String {
     let pct = |r: f64| 100.0 * (r - 1.0);
     format!(
-        "section timer: {} at 4096 B, a section each, takes {:+.2} % ({:+.2} to {:+.2}) with it; shorter sections are \
-         timed in proportion to their length, and each timed one stands for those before it",
+        "section timer: it changes the cycles of {} at 4096 B, with one section per message, by {:+.2} % ({:+.2} to {:+.2}); of \
+         shorter sections, a smaller share is timed, and each timed one also counts for those skipped before it",
         imp.driver(),
         pct(clock.ratio),
         pct(clock.low),
@@ -314,15 +314,16 @@ fn notes(plan: &Plan, outcome: &mut Outcome<Row>) {
     if plan.inject != Inject::Breakpoint {
         let entries: Vec<String> = plan.loads.iter().map(|l| l.to_string()).collect();
         notes.push(format!(
-            "the task enters the kernel for {}, a section each; each interrupt raises a softirq that encrypts one message \
-             of {PACKET} B, about a packet (of {} B under load pattern); all results are compared, which is part of the throughput; the softirq also \
-             overwrites every register",
+            "per kernel entry, the task processes {}, each in a section of its own; each interrupt raises a softirq that encrypts one message \
+             of {PACKET} B, the size of a packet ({} B under load pattern), and overwrites every register; all results are checked, and \
+             the time of the checks counts in the throughput",
             entries.join(" or "),
             Workload::PATTERN.packet
         ));
         notes.push(
-            "throughput and rates count the thread's time on its core; control: the same interrupts, but they do nothing; of_control and ratio (to the first policy) are medians of \
-             neighbouring slices' ratios, low and high their 95 % interval; a section's longest times include host signals"
+            "throughput and rates are per second of the thread's time on its core; control: the same interrupts, but they do nothing; \
+             of_control and ratio compare the task with its control and with the first policy: medians of the ratios of neighbouring \
+             slices; low, high: their 95 % interval; a section's longest times include host signals"
                 .to_string(),
         );
     }
@@ -330,7 +331,7 @@ fn notes(plan: &Plan, outcome: &mut Outcome<Row>) {
     let stolen: u64 = outcome.rows.iter().map(|r| r.sections_stolen).sum();
     if timed > 0 {
         notes.push(format!(
-            "of {timed} sections timed the host took the CPU away in {stolen} without an interrupt of ours ({:.4} %)",
+            "in {stolen} of {timed} timed sections ({:.4} %), the host took the CPU away without an interrupt by Kiln",
             100.0 * stolen as f64 / timed as f64
         ));
     }
@@ -352,7 +353,7 @@ fn notes(plan: &Plan, outcome: &mut Outcome<Row>) {
                 .to_string()
         }
         None => "async_punts, reordered and dropped are null: Kiln's own softirqs use scalar code where SIMD is not \
-                 usable (--fallback cryptd)"
+                 usable; with --fallback cryptd, these fields have values"
             .to_string(),
     });
     if outcome.interrupted {

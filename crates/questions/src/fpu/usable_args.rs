@@ -9,11 +9,12 @@ use super::plan::Plan;
 use super::policy_args::PolicyArgs;
 use super::view;
 
-/// May SIMD be used here? Each FPU policy's answer in every context
+/// May SIMD be used? The answer of each FPU policy in every context
 ///
-/// Asks in a task, in softirqs, in hardirqs and in an NMI, both while the task has an open FPU
-/// section and while it has none. If the answer is yes, Kiln opens a section and counts the
-/// warnings that a debug kernel would print.
+/// Calls irq_fpu_usable() in a task, in softirqs, in hardirqs and in an NMI, both with and without
+/// an open FPU section in the task. Then Kiln opens a section and counts the warnings that a debug
+/// kernel would print: always in a task, in softirqs and hardirqs only if the answer was yes, and
+/// never in an NMI.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

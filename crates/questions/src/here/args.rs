@@ -14,26 +14,28 @@ use super::row::{Row, Verdict};
 use super::script::write_script;
 use super::{live, run, view};
 
-/// Does one of the problems behind the five questions affect this machine?
+/// Does this machine's kernel have one of five known problems with crypto?
 ///
-/// Reads the running kernel's own files, changes nothing and needs no root. For each question, it
-/// reports whether this kernel has the problem, which files show it, what the verdict assumes, and
-/// what to do. If the files do not show the answer, the verdict is 'cannot tell'.
+/// Reads files in /proc, /sys and /boot. Changes nothing and needs no root. For each problem listed
+/// below, kiln here reports whether this kernel has it, which files show that, what the verdict
+/// assumes, and what to do. If the files do not show the answer, the verdict is 'cannot tell'.
 #[derive(Args)]
 #[command(after_long_help = "\
 The problems:
   1 softirq    requests from softirqs are deferred to cryptd
   2 ipsec      cryptd delays or drops packets
-  3 section    FPU sections last as long as their message
+  3 section    an FPU section covers a whole message, however long
   4 compiler   the compiler or its flags make C code slow
   5 ctrlq      the virtio-crypto driver polls its control queue
 
-Read: /proc/crypto, kallsyms, modules, cpuinfo, softirqs, version, uptime and
-the times of ksoftirqd and kworkers; the kernel's configuration
-(/proc/config.gz, /boot/config-$(uname -r)); in /sys mitigations, clock source,
-virtio devices.
-First start whatever encrypts on this machine: drivers are listed only after
-they are loaded.
+Files that are read:
+  /proc   crypto, kallsyms, modules, cpuinfo, softirqs, version, uptime, and
+          the CPU times of ksoftirqd and kworkers
+  /sys    mitigations, clock source, virtio devices
+  /boot   config-$(uname -r), if /proc/config.gz cannot be read
+
+Before you run this, start the programs that encrypt: /proc/crypto lists only
+drivers that are loaded.
 
 Exit status:
   1 with --check, if a verdict is 'has it'
@@ -42,27 +44,27 @@ Examples:
   kiln here
   kiln here --json | jq '.rows[] | {question, verdict, finding}'
   kiln here --bpftrace > sections.bt    a script that measures FPU sections
-  kiln here --record machine            save the files that were read
-  kiln here --root machine              judge these files elsewhere
+  kiln here --record machine            save the files for --root
+  kiln here --root machine              judge saved files, on any machine
 
-'kiln linux record DIR' writes such a directory for a stock kernel, which it
-boots under QEMU. A kernel from 6.1 to 6.14 that has problem 1 or 2 can use a
-module: docs/MODULE.md.
+'kiln linux record DIR' boots a stock kernel under QEMU and saves its files
+for --root. For kernels 6.1 to 6.14 with problem 1 or 2, Kiln has a module
+whose drivers do not defer to cryptd: docs/MODULE.md.
 
 See also:
   docs/HERE.md, docs/FINDINGS.md, docs/MODULE.md")]
 pub struct HereArgs {
-    /// Judge another machine or kernel: DIR contains its files under their full paths, such as
-    /// DIR/proc/crypto and DIR/boot/config-6.12.0; --record DIR creates such a directory
+    /// Judge the kernel whose files are in DIR, under their full paths, such as DIR/proc/crypto and
+    /// DIR/boot/config-6.12.0; --record DIR creates such a directory
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Record the files that would be read, and do nothing else; DIR must be empty or not exist
+    /// Only copy to DIR the files that would be read; DIR must be empty or not exist
     #[arg(long, value_name = "DIR", conflicts_with_all = ["bpftrace", "live", "check"])]
     record: Option<PathBuf>,
-    /// Only print a bpftrace script that measures FPU sections by caller
+    /// Only print a bpftrace script that measures how long FPU sections last, by caller
     #[arg(long, conflicts_with_all = ["live", "check"])]
     bpftrace: bool,
-    /// Also run that script for this many seconds; needs root and bpftrace
+    /// Also run the script of --bpftrace for this many seconds; needs root and bpftrace
     #[arg(long, value_name = "SECONDS", conflicts_with = "root", value_parser = clap::value_parser!(u64).range(1..=86400))]
     live: Option<u64>,
     /// Exit with status 1 if a verdict is 'has it'

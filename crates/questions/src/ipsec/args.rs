@@ -15,28 +15,29 @@ use crate::fpu::inject::Inject;
 use crate::fpu::plan::{policies, Plan};
 use crate::fpu::CpuArgs;
 
-/// IPsec: at which packet rate each FPU policy loses packets
+/// At which packet rate does IPsec lose packets under each FPU policy?
 ///
-/// Softirqs on an emulated CPU encrypt and decrypt ESP packets, as Linux's xfrm does, while a task
-/// encrypts disk sectors. The task represents dm-crypt, WireGuard or any other user of the FPU on
-/// that CPU. Under legacy, packets that find the FPU in use wait for cryptd, which drops packets if
-/// its queue is full; under other policies, softirqs call the cipher directly.
+/// Softirqs on an emulated CPU encrypt and decrypt ESP packets, as Linux's xfrm does. A task on the
+/// same CPU encrypts disk sectors; it could be dm-crypt, WireGuard or any other user of the FPU. An
+/// FPU policy decides what happens to packets that arrive while the task uses the FPU. Under the
+/// policy legacy (Linux up to 6.14), they wait for cryptd, which drops packets if its queue is
+/// full. Under the other policies, the softirq processes them itself.
 #[derive(Args)]
 #[command(after_long_help = "\
 Loads (--load):
   esp                   AES-GCM (rfc4106), IMIX packet sizes
-  esp-cbc               the same with AES-CBC and HMAC-SHA256
-  pcap:FILE             AES-GCM, sizes and times from a capture file
-  pcap-cbc:FILE         the same with AES-CBC and HMAC-SHA256
-The IMIX has 7 packets of 40 bytes, 4 of 576 bytes and 1 of 1500 bytes. For
-other sizes, use pcap:FILE or pcap-cbc:FILE.
+  esp-cbc               AES-CBC and HMAC-SHA256, IMIX packet sizes
+  pcap:FILE             AES-GCM, packet sizes and times from a capture file
+  pcap-cbc:FILE         AES-CBC and HMAC-SHA256, with a capture file
+IMIX is a mix of packet sizes: of 12 packets, 7 have 40 bytes, 4 have 576
+and 1 has 1500. For other sizes, use pcap:FILE or pcap-cbc:FILE.
 
 Exit status:
-  1 if state was lost under any policy other than \"none\" (the control, which
-  saves nothing)
+  1 if results were wrong or user registers were lost under any policy except
+  none, which saves no registers, to show that such errors are detected
 
 Environment:
-  KILN_TIERS=generic,aesni   use only these tiers
+  KILN_TIERS=generic,aesni   use only these instruction-set tiers (kiln list)
 
 Examples:
   kiln ipsec --out DIR        the rate at which packets start to be lost
@@ -45,13 +46,15 @@ Examples:
   kiln ipsec --load pcap:traffic.pcap
   kiln ipsec --stack-ns 3000    with 3 µs per packet for the rest of the stack
 
-One CPU is emulated. docs/tutorials/network.md says how Linux spreads IPsec over
-CPUs: by SPI on receive, per-CPU associations (6.13), pcrypt.
+Only one CPU is emulated. Linux can spread IPsec over several CPUs: by SPI on
+receive, by per-CPU associations (since 6.13), or by pcrypt. See
+docs/tutorials/network.md.
 
 See also:
   docs/EMULATION.md, docs/tutorials/network.md")]
 pub struct IpsecArgs {
-    /// FPU policies: legacy, bh-off, nested, nested-v1, preemptible, none [default: all of these]
+    /// FPU policies, explained by kiln fpu --help: legacy, bh-off, nested, nested-v1, preemptible,
+    /// none [default: all six]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     policy: Vec<String>,
     /// Packet loads: esp, esp-cbc, pcap:FILE, pcap-cbc:FILE
@@ -62,8 +65,8 @@ pub struct IpsecArgs {
         default_value = "esp"
     )]
     load: Vec<String>,
-    /// Packets per second: one rate, or LOW,HIGH for three phases (low, high, low) [default: search
-    /// for the rate at which losses begin]
+    /// Packets that arrive per second: one rate, or LOW,HIGH for three phases (low, high, low)
+    /// [default: search for the rate at which losses begin]
     #[arg(
         long,
         value_delimiter = ',',
@@ -75,14 +78,14 @@ pub struct IpsecArgs {
     /// Size of the anti-replay window, in packets
     #[arg(long, value_name = "N", default_value_t = 64)]
     replay_window: u32,
-    /// Nanoseconds to add to each packet for the rest of the network stack
+    /// Additional time per packet in ns, for the rest of the network stack, which is not run
     #[arg(long, value_name = "N", default_value_t = 0)]
     stack_ns: u64,
-    /// The task also sends a packet after every N disk sectors; 0: never [default: 0; 64 with two
-    /// rates or a capture]
+    /// Let the disk-encrypting task also send a packet after every N sectors; 0: never [default: 0,
+    /// but 64 with --packet-rate LOW,HIGH or a capture]
     #[arg(long, value_name = "N")]
     own_every: Option<u32>,
-    /// Interrupts per second
+    /// Interrupts per second on the emulated CPU
     #[arg(
         long,
         value_name = "HZ",
@@ -90,7 +93,8 @@ pub struct IpsecArgs {
         default_value_t = IRQ_RATE
     )]
     irq_rate: f64,
-    /// Source of the interrupts; with signal, another core sends them
+    /// What causes the interrupts: timer (even intervals), poisson (random intervals) or signal
+    /// (sent by another core)
     #[arg(long, value_enum, default_value_t, value_name = "SOURCE")]
     inject: Source,
     /// Total measuring time in seconds, for all policies, loads and rates together [default: 48,

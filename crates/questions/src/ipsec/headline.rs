@@ -93,7 +93,7 @@ impl Knee {
                 let of = |name| row.and_then(|r| number(r, name));
                 let per_packet = of("knee_gbit_s").zip(of("knee_pps")).map(|(g, p)| g / p);
                 let gbit = per_packet.map_or(String::new(), |g| {
-                    format!(", {} Gbit/s", figure(e.value * g))
+                    format!(", which is {} Gbit/s", figure(e.value * g))
                 });
                 format!("from {} packets/s{}{gbit}", packets(e.value), interval(e))
             }
@@ -103,9 +103,9 @@ impl Knee {
     /// Formats the knee in a few words, in packets per second.
     fn brief(&self) -> String {
         match self {
-            Knee::Above(rate) => format!("none up to {}/s", packets(*rate)),
-            Knee::Below(rate) => format!("even at {}/s", packets(*rate)),
-            Knee::At(e) => format!("from {}/s", packets(e.value)),
+            Knee::Above(rate) => format!("none up to {}", packets(*rate)),
+            Knee::Below(rate) => format!("even at {}", packets(*rate)),
+            Knee::At(e) => format!("from {}", packets(e.value)),
         }
     }
 
@@ -135,9 +135,9 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
         _ => "Measured once, so the two cannot be compared",
     };
     let text = format!(
-        "Packet loss of one emulated core that encrypts packets, and also disk sectors. With cryptd, to which softirqs fall back up to \
-         Linux 6.14: {}. With FPU sections that disable softirqs, as since 6.15: {}. {verdict}. Conditions: {}, IMIX packet sizes, \
-         scheduler {} as on {} CPU{}, no other work of a network stack",
+        "One emulated core processes IPsec packets in softirqs, and encrypts disk sectors in a task. Losses begin at these packet \
+         rates. With cryptd, to which softirqs fall back up to Linux 6.14: {}. With FPU sections that disable softirqs, as since 6.15: {}. {verdict}. Conditions: {}, IMIX packet sizes, \
+         scheduler {} as on {} CPU{}; the rest of a network stack is not run",
         legacy.phrase(first),
         direct.phrase(second),
         word(conditions, "impl"),
@@ -146,12 +146,7 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
         if number(conditions, "scheduler_cpus") == Some(1.0) { "" } else { "s" },
     );
     let brief = format!(
-        "IPsec with cryptd loses {}{}; without, {}",
-        if matches!(legacy, Knee::Above(_)) {
-            ""
-        } else {
-            "packets "
-        },
+        "Losses with cryptd: {} packets/s; without: {}",
         legacy.brief(),
         direct.brief()
     );
@@ -161,7 +156,7 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
         other => format!(". {other}"),
     };
     let most = match &direct {
-        Knee::Above(rate) => format!(", tried up to {}/s", packets(*rate)),
+        Knee::Above(rate) => format!(". The highest rate tried is {} packets/s", packets(*rate)),
         _ => String::new(),
     };
     let range = |knee: &Knee| match knee {
@@ -170,9 +165,9 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
     };
     let ranges = match (range(&legacy), range(&direct)) {
         (legacy, direct) if legacy.is_empty() && direct.is_empty() => String::new(),
-        (legacy, direct) if direct.is_empty() => format!(". Range with cryptd: {legacy}/s"),
-        (legacy, direct) if legacy.is_empty() => format!(". Range without: {direct}/s"),
-        (legacy, direct) => format!(". Ranges: {legacy}/s, {direct}/s"),
+        (legacy, direct) if direct.is_empty() => format!(". Range with cryptd: {legacy} packets/s"),
+        (legacy, direct) if legacy.is_empty() => format!(". Range without: {direct} packets/s"),
+        (legacy, direct) => format!(". Ranges: {legacy}, {direct}"),
     };
     let detail = format!(
         "One emulated core that also encrypts a disk; without cryptd, FPU sections disable softirqs{most}{ranges}{tie}"
@@ -232,7 +227,7 @@ mod tests {
         );
         assert!(
             text.contains(
-                ". With cryptd, losses begin at a lower rate. Conditions: gcm, IMIX packet sizes, scheduler eevdf-6.12 as on 1 CPU,"
+                ". With cryptd, losses begin at a lower rate. Conditions: gcm, IMIX packet sizes, scheduler eevdf-6.12 as on 1 CPU;"
             ),
             "{text}"
         );
@@ -284,15 +279,15 @@ mod tests {
         let none = |policy| row(policy, None, Some(9e6), None);
         assert_eq!(
             verdict(at("legacy", 2e5), none("bh-off")),
-            "IPsec with cryptd loses packets from 200 k/s; without, none up to 9.00 M/s"
+            "Losses with cryptd: from 200 k packets/s; without: none up to 9.00 M"
         );
         assert_eq!(
             verdict(none("legacy"), at("bh-off", 5e6)),
-            "IPsec with cryptd loses none up to 9.00 M/s; without, from 5.00 M/s"
+            "Losses with cryptd: none up to 9.00 M packets/s; without: from 5.00 M"
         );
         assert_eq!(
             verdict(row("legacy", None, None, Some(32e3)), none("bh-off")),
-            "IPsec with cryptd loses packets even at 32 k/s; without, none up to 9.00 M/s"
+            "Losses with cryptd: even at 32 k packets/s; without: none up to 9.00 M"
         );
     }
 

@@ -11,12 +11,13 @@ use crate::fpu::Row;
     rename = "fpu-esp",
     title = "IPsec under each FPU policy",
     extend(
-        "x-question" = "Is nested use of the FPU safe and worth it? From which rate does the asynchronous fallback lose IPsec packets?",
+        "x-question" = "Is nested use of the FPU safe and worth it? From which packet rate does IPsec lose packets if softirqs fall back to cryptd?",
         "x-commands" = ["ipsec"],
         "x-old-commands" = ["fpu --load esp"],
         "x-view" = {
-            "how": "Packets delivered against packets offered: a policy whose line leaves the diagonal loses packets. Where \
-                    a record has phases of load, payload received and requests waiting for cryptd over time.",
+            "how": "Packets delivered per second, by packets offered per second. A policy whose line leaves the diagonal \
+                    loses packets. If the load has phases, more pictures show the payload received and the requests that \
+                    wait for cryptd over time.",
             "only": ["!control"],
             "each": ["load"],
             "name": ["policy", "fallback!=none|own|scalar"],

@@ -277,7 +277,7 @@ fn notes(plan: &Plan, settings: &Settings, outcome: &mut Outcome<Row>) {
     ));
     let phases = outcome.rows.iter().any(|r| r.course.is_some());
     let own = match settings.own_every.unwrap_or(if phases { OWN_EVERY } else { 0 }) {
-        0 => "sends none itself".to_string(),
+        0 => "sends no packets".to_string(),
         n => format!(
             "after each {n} sends a packet of its own on the association of the packets that go into the tunnel"
         ),
@@ -286,8 +286,8 @@ fn notes(plan: &Plan, settings: &Settings, outcome: &mut Outcome<Row>) {
         "the task encrypts sectors of {SECTOR} B by the crypto API, {ENTRY} per kernel entry, and {own}"
     ));
     outcome.notes.push(format!(
-        "wrong: sectors and packets that differ from what implementations without SIMD made, and lost user-mode registers; all are \
-         compared. A receiver's anti-replay window has {} numbers",
+        "wrong: sectors and packets that differ from the results of implementations without SIMD, and lost user-mode registers; \
+         every sector and packet is compared. A receiver's anti-replay window has {} numbers",
         settings.window
     ));
     if phases {
@@ -304,18 +304,18 @@ fn notes(plan: &Plan, settings: &Settings, outcome: &mut Outcome<Row>) {
                 .to_string(),
             format!(
                 "loses from: the lowest rate at which over {} % of the packets are lost, or after which the core mostly needs over 10 ms \
-                 to catch up; the rate below it, 9 % lower, loses fewer; low, high: the results of all rounds, and one rate more",
+                 to catch up; the next lower rate, 9 % below, loses fewer; low, high: the range of all rounds, one step wider at each end",
                 100.0 * sweep::LOST
             ),
-            "of the core: how much less the task does than with the same interrupts and no packets (0.0 % also if that is within the \
-             noise); Gbit/s: IP packets without ESP"
+            "of the core: by how much the packets lower the task's throughput, compared with the same interrupts without packets (0.0 % \
+             also if the difference is negative); Gbit/s: IP packets without ESP"
                 .to_string(),
         ]);
     }
     if outcome.rows.iter().any(|r| r.policy == "legacy") {
         outcome.notes.push(
-            "legacy: packets that find the FPU in use, or others of theirs waiting, go to cryptd, whose queue takes 1000; the other \
-             policies call the drivers directly"
+            "legacy: a packet goes to cryptd if the FPU is in use, or if earlier packets of its association wait there; cryptd's queue \
+             takes 1000; the other policies call the drivers directly"
                 .to_string(),
         );
     }

@@ -386,8 +386,8 @@ pub(super) fn run(
         }
     }
     outcome.notes.push(format!(
-        "{}: a packet takes {price:.0} ns where nothing interrupts; {rounds} rounds; packets of 40, 576 and 1500 B, exactly \
-         7:4:1, Poisson times; by turns they come from the tunnel (decrypted) and go into it (encrypted)",
+        "{}: without interrupts, a packet takes {price:.0} ns; rounds: {rounds}; packets of 40, 576 and 1500 B in the ratio \
+         7:4:1, at Poisson times; alternately, a packet comes from the tunnel (decrypted) or goes into it (encrypted)",
         load.name
     ));
     if rounds == 1 && settings.rates.is_empty() {

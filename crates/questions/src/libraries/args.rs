@@ -9,12 +9,13 @@ use super::view;
 
 /// Other libraries to compare with: which are installed, and how to get current ones
 ///
-/// Lists each library that 'kiln speed' can measure: the version it would use, the year of that
-/// release series, the library's file, and how to get the current version. Nothing is downloaded.
+/// Lists the libraries that 'kiln speed' can measure. For each: the version to be measured, the
+/// first year of that release series, the library's file, and how to get the current version.
+/// Nothing is downloaded.
 #[derive(Args)]
 #[command(after_long_help = "\
-Of the newest in Kiln's cache and the newest of the system, the newer one is
-used. 'kiln libraries install' fills the cache; it needs no root.
+'kiln speed' uses the newest version in Kiln's cache, unless the system has a
+newer one. 'kiln libraries install' fills the cache and needs no root.
 
 Environment:
   KILN_OPENSSL=FILE          the libcrypto to use; likewise KILN_LIBGCRYPT,

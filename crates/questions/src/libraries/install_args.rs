@@ -12,15 +12,17 @@ use kiln_timing::peer::installed::directory;
 
 /// Build or unpack current libraries into Kiln's cache
 ///
-/// Crates are downloaded from the crate registry by cargo, and packages from Debian's mirror by
-/// apt; both verify what they download. Each library is built in a separate directory, loaded once
-/// as a check, and only then moved to the directory in which 'kiln speed' finds it.
+/// cargo downloads crates from the crate registry, and apt-get downloads packages from Debian's
+/// mirror; both programs verify what they download. Each library is built or unpacked in a
+/// temporary directory, and loaded once as a check. Only then is it moved to where 'kiln speed'
+/// finds it.
 #[derive(Args)]
 #[command(after_long_help = "\
-NAME is openssl, ipsec-mb, libgcrypt or aws-lc; without NAME all four are
-installed, one after the other, which takes some minutes and downloads up to
-60 MB. A version that is there already is built again and replaced.
+Without NAME, all four libraries are installed, one after the other. This
+takes some minutes and downloads up to 60 MB. If the same version is already
+in the cache, it is built again and replaced.
 
+  NAME       source                  needs these programs
   openssl    crate openssl-src       cargo, perl, make, cc
   ipsec-mb   Debian sid's packages   apt-get, dpkg-deb
   libgcrypt  Debian sid's sources    apt-get, tar, bzip2, make, cc
@@ -29,7 +31,7 @@ installed, one after the other, which takes some minutes and downloads up to
 To remove one, delete its directory in ~/.cache/kiln/libraries.
 
 Exit status:
-  3 if one cannot be installed; the others are
+  3 if a library cannot be installed; the others are installed nevertheless
 
 Examples:
   kiln libraries install
@@ -38,7 +40,7 @@ Examples:
 See also:
   docs/INSTALL.md")]
 pub(super) struct InstallArgs {
-    /// The libraries to install [default: all]
+    /// The libraries to install: openssl, ipsec-mb, libgcrypt, aws-lc [default: all]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 }

@@ -13,11 +13,11 @@ use super::selftest::SelftestArgs;
 use super::tcrypt::TcryptArgs;
 use super::virtio::VirtioArgs;
 
-/// Run Kiln's ciphers in a real Linux kernel, booted in user land
+/// Run Kiln's ciphers in a real Linux kernel, in user mode Linux or under QEMU
 ///
-/// In user mode Linux, without a VM or root, Linux's own testmgr tests Kiln's ciphers, and Linux's
-/// own tcrypt measures them (build, boot, tcrypt, selftest). Other subcommands boot a stock kernel
-/// under QEMU (fidelity, nested, dkms, record); virtio can do either.
+/// build, boot, tcrypt and selftest use user mode Linux, without a VM or root. Linux's own testmgr
+/// tests Kiln's ciphers there, and Linux's own tcrypt measures them. fidelity, nested, dkms and
+/// record boot a stock kernel under QEMU. virtio uses user mode Linux, or QEMU with --qemu.
 #[derive(Args)]
 pub struct LinuxArgs {
     #[command(subcommand)]

@@ -13,54 +13,65 @@ use super::qemu_args::QemuArgs;
 
 /// IPsec and dm-crypt in a stock kernel, with and without the kiln-crypto-dkms module
 ///
-/// Boots a stock x86-64 kernel under QEMU with the module that the package builds. On one CPU,
-/// packets pass through IPsec between network namespaces while dm-crypt writes; every byte is
-/// compared.
+/// Boots a stock x86-64 kernel under QEMU with the module of the package kiln-crypto-dkms. On one
+/// CPU, packets pass through IPsec between network namespaces while dm-crypt writes to a disk.
+/// Every byte that is received or read back is checked.
 #[derive(Args)]
 #[command(after_long_help = "\
-Two modes (transport, in which a softirq decrypts; tunnel, in which softirqs
-encrypt and decrypt) and two algorithms (AES-GCM; AES-CBC with HMAC-SHA-256),
-first with Linux's own drivers and then with Kiln's (prefer=1). Packets move on
-in bursts, in the softirq of a timer's interrupt, which often interrupts an FPU
-section of dm-crypt. Finally the module is loaded, used and unloaded again and
-again under load. Before the loads it must unload after the boot's first
-security association, leave Linux's drivers their place without prefer=1, and
-refuse parameters that name no driver.
+The load has two IPsec modes: transport, in which softirqs only decrypt, and
+tunnel, in which softirqs encrypt and decrypt. Each mode runs with AES-GCM,
+and with AES-CBC plus HMAC-SHA-256. All four loads first use Linux's own
+drivers, then Kiln's (prefer=1). A timer's softirq sends the packets in
+bursts, and often interrupts an FPU section of dm-crypt. Finally, the module
+is repeatedly loaded, used and unloaded while packets and disk writes
+continue (--cycles).
 
---sections counts nested sections of another load (mode timer), which has no
-network: a task encrypts and decrypts sectors (XTS) and messages (ChaCha20-
-Poly1305) of up to 4 KiB. A timer interrupts it, and its softirq encrypts and
-decrypts 1 to 8 messages of 40 to 1372 bytes (AES-GCM or ChaCha20-Poly1305).
-Each result is compared with one that was computed before the timer started.
+Before these loads, three properties of the module are checked. It can be
+unloaded after the first security association of the boot. Without prefer=1,
+Linux's drivers keep the highest priorities. Parameters that match no driver
+are refused.
 
-Controls: a module with one wrong bit in a known answer must not offer that
-driver; one that does not save registers must be found out, on the disk, in a
-program's registers and in the mode timer; one whose self-test of nested
-sections fails must give them up; and one that leaves the kernel's random
-number generator to itself must fail to unload. Last, the guest makes one
-mistake per detector that the kernel was built with (PROVE_LOCKING, KASAN,
-KCSAN and others), and the kernel must report each.
+--sections N adds a load without a network (mode timer), which ends after N
+nested sections. A task encrypts and decrypts sectors of 4 KiB (XTS) and
+messages of up to 4 KiB (ChaCha20-Poly1305). A timer interrupts the task, and
+the timer's softirq encrypts or decrypts 1 to 8 messages of 40 to 1372 bytes
+(AES-GCM or ChaCha20-Poly1305). All results are compared with results from
+before the timer's start.
+
+Controls (modules with a planted fault that must be noticed):
+  one bit of a known answer is wrong: its driver must not be offered
+  registers are not saved: damage must be found on the disk, in the registers
+    of a program, and in mode timer
+  the self-test of nested sections fails: they must be switched off
+  the kernel's random number generator gets Kiln's driver: the module must
+    fail to unload
+  one mistake per detector that the kernel was built with (PROVE_LOCKING,
+    KASAN, KCSAN and others): the kernel must report each
 
 The programs ip, tc and dmsetup are copied from this machine.
 
-The module is built on this machine from the package's sources. With --system,
-apt-get and DKMS install the package in the guest and build the module there,
-which takes minutes if QEMU translates; after the loads the package is removed,
-and must leave no file. --system needs root, to read the system's files, and
-mke2fs; mount, cp, chroot and xz are copied from this machine, too.
+The module is built on this machine from the package's sources. But with
+--system, apt-get installs the package in the guest, and DKMS builds the
+module there, which takes many minutes under QEMU's translator. After the
+loads, the package is removed, and must not leave a file. --system needs
+mke2fs, and root rights to read the system's files. It also copies mount, cp,
+chroot and xz from this machine.
 
-The boot is killed --limit seconds after its planned time, which is
-10 * (SECONDS + 20) + 20 * CYCLES + SECTIONS / 1000 + 120 seconds, and 3600
-more with --system.
+A boot is planned to take 10 * (SECONDS + 20) + 20 * CYCLES + SECTIONS / 1000 +
+120 seconds, and 3600 more with --system. If it takes --limit seconds longer
+than planned, it is killed.
 
 Exit status:
-  1 if a byte was wrong, or a packet was lost or deferred to cryptd in
-    spite of the module, or the kernel reported a fault, or a control found
-    nothing, or a load did not run, or there were fewer than 100 nested
-    sections, or fewer sections or cycles than asked for, or a driver was
-    missing or had not passed its self-test, or the module did not load or
-    unload as above, or with --system DKMS did not install it or the removed
-    package left a file
+  1 if one of these happened:
+    a byte was wrong, or the kernel reported a fault
+    with the module, a packet was lost or deferred to cryptd
+    a control's fault was not noticed
+    a load did not run, or ended before --sections or --cycles was reached
+    IPsec with the module opened fewer than 100 nested sections
+    a driver was missing, or had not passed its self-test
+    the module did not load or unload as described above
+    with --system, DKMS did not install the module, or files of the removed
+      package remained
 
 Examples:
   kiln linux dkms
@@ -73,20 +84,20 @@ See also:
 pub(super) struct DkmsArgs {
     #[command(flatten)]
     qemu: QemuArgs,
-    /// Seconds per mode and algorithm
+    /// Seconds that the load runs for each mode and algorithm
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
-    /// Number of times to load, use and unload the module under load
+    /// Number of times to load, use and unload the module while packets and disk writes continue
     #[arg(long, value_name = "CYCLES", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     cycles: u32,
-    /// Number of nested sections that a timer's softirqs open, without a network; 0: none
+    /// Number of nested sections in the load without a network (mode timer); 0 omits this load
     #[arg(long, value_name = "SECTIONS", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     sections: u64,
-    /// The root directory of a Debian system that has DKMS and the kernel's headers: apt-get
-    /// installs the package there, in the guest
+    /// Root directory of a Debian system with DKMS and the kernel's headers; the guest gets a copy,
+    /// in which apt-get installs the package
     #[arg(long, value_name = "DIR", requires = "package")]
     system: Option<PathBuf>,
-    /// The package file that packaging/dkms.sh creates
+    /// With --system: the package file to install, which packaging/dkms.sh creates
     #[arg(long, value_name = "DEB", requires = "system")]
     package: Option<PathBuf>,
 }

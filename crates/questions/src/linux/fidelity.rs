@@ -18,16 +18,18 @@ const RECORDS: &str = "linux/records";
 
 /// Compare the emulated CPU with a real kernel's ring 0, question by question
 ///
-/// Boots a stock x86-64 kernel under QEMU, asks its ring 0 and the emulated CPU the same questions,
-/// and compares the answers one by one.
+/// Boots a stock x86-64 kernel under QEMU, with a module that asks questions in ring 0, such as: is
+/// the FPU usable in a softirq? The emulated CPU is asked the same questions, and the answers are
+/// compared one by one.
 #[derive(Args)]
 #[command(after_long_help = "\
-Asked: where the FPU is usable, when softirqs run, what cryptd and the simd
-helper answer and in what order. Kernels before 6.15 are compared with the
-policy legacy, later ones with bh-off.
+The questions are in which contexts the FPU is usable, and when softirqs run.
+Kernels before 6.15 are also asked when requests to the simd helper and to
+cryptd complete, and in what order. For these kernels, the emulated CPU has
+the FPU policy legacy; for later ones, bh-off.
 
 Exit status:
-  1 if an answer differs
+  1 if an answer differs, or if the real kernel gives none
 
 Examples:
   kiln linux fidelity
@@ -40,7 +42,8 @@ See also:
 pub(super) struct FidelityArgs {
     #[command(flatten)]
     qemu: QemuArgs,
-    /// Write the record VERSION.json, with which tests compare the emulated CPU
+    /// Also write the results to DIR/VERSION.json, with which Kiln's own tests compare the emulated
+    /// CPU; without DIR, to linux/records
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = RECORDS)]
     record: Option<PathBuf>,
 }

@@ -11,12 +11,12 @@ use kiln_tree::Source;
 /// The kernel to build, and the compiler to use.
 #[derive(Args, Clone, Debug)]
 pub(super) struct KernelArgs {
-    /// A Linux source tree, or a git revision of one [default: the newest of
-    /// Debian's linux-source-* packages]
+    /// A Linux source tree, or a git revision of one [default: the newest
+    /// Debian package linux-source-* that is installed]
     #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
     /// Compiler for the kernel and the module; each compiler has a separate build directory
-    /// [default: KILN_CC, or cc, gcc, clang]
+    /// [default: KILN_CC if set, else the first of cc, gcc, clang]
     #[arg(long, value_name = "CC")]
     cc: Option<String>,
 }

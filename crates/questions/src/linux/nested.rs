@@ -8,7 +8,7 @@ use kiln_question::{read_facts, table, Error, Exit, Progress, Question, RowType,
 use super::fidelity_view;
 use super::qemu_args::QemuArgs;
 
-/// Kiln's drivers in softirqs that interrupt other code's FPU sections, in real ring 0
+/// Test Kiln's drivers in softirqs that interrupt FPU sections, in a stock kernel under QEMU
 ///
 /// Boots a stock x86-64 kernel under QEMU with Kiln's module, whose drivers save the registers of
 /// the section that they interrupt, and checks that no register content is lost.

@@ -15,13 +15,14 @@ use super::seconds::seconds;
 /// The kernel to boot, and how QEMU runs it.
 #[derive(Args, Clone, Debug)]
 pub(super) struct QemuArgs {
-    /// Debian's stock kernel of this version: installed, or downloaded by apt-get into the cache
+    /// Boot Debian's stock kernel of this version; if it is not installed, apt-get downloads it
+    /// into Kiln's cache
     #[arg(long, value_name = "VERSION", default_value = "6.12", value_parser = version, conflicts_with = "kernel")]
     debian: String,
-    /// A kernel of your own, such as arch/x86/boot/bzImage
+    /// Boot this kernel image instead of Debian's, such as arch/x86/boot/bzImage
     #[arg(long, value_name = "BZIMAGE", requires = "headers")]
     kernel: Option<PathBuf>,
-    /// The headers of that kernel, or the tree in which it was built
+    /// With --kernel: directory of the image's headers, or the tree in which it was built
     #[arg(
         long,
         value_name = "DIR",
@@ -29,13 +30,14 @@ pub(super) struct QemuArgs {
         conflicts_with = "debian"
     )]
     headers: Option<PathBuf>,
-    /// Hardware virtualisation, or QEMU's translator, which gives answers but no costs
+    /// How QEMU runs the guest: kvm, or tcg (its translator, under which costs are not measured);
+    /// auto: kvm if the kernel boots with it
     #[arg(long, value_enum, default_value = "auto")]
     accel: AccelArg,
-    /// The compiler that builds the module [default: KILN_CC, or cc, gcc, clang]
+    /// Compiler for the module [default: $KILN_CC, else the first of cc, gcc, clang on PATH]
     #[arg(long, value_name = "CC")]
     cc: Option<String>,
-    /// Kill the boot after this many seconds (linux dkms: this many seconds after its planned time)
+    /// Kill the guest after this many seconds (linux dkms: plus the time planned for the boot)
     #[arg(long, value_name = "SECONDS", default_value_t = 120.0, value_parser = seconds)]
     limit: f64,
 }

@@ -41,7 +41,7 @@ const GATEWAY: &[&str] = &[
     "dm_crypt",
 ];
 
-/// Record a stock kernel under QEMU as a machine for 'kiln here --root'
+/// Boot a stock kernel under QEMU, and save its files for 'kiln here --root'
 ///
 /// Boots the kernel, loads the modules that a gateway would load, and writes the files that 'kiln
 /// here' reads into DIR.

@@ -14,23 +14,24 @@ use super::kernel_args::{build_module, KernelArgs};
 use super::seconds::seconds;
 use super::view;
 
-/// Test every cipher of Kiln with Linux's own testmgr, including all its random tests
+/// Test every cipher of Kiln with Linux's own testmgr, including testmgr's random tests
 ///
-/// Boots user mode Linux and loads Kiln's module: every implementation becomes a driver of the real
-/// crypto API, and the real testmgr tests it with all vectors, with random layouts, and with random
-/// messages against Linux's own generic code. With --hosted, no kernel is booted: the tree and the
-/// drivers run in a child process, on the emulated CPU.
+/// Boots user mode Linux and loads Kiln's module, which registers every implementation as a driver
+/// of Linux's crypto API. Linux's testmgr tests each driver with all vectors and random layouts,
+/// and compares it with Linux's generic code on random messages. With --hosted, no kernel is
+/// booted: the tree and the drivers run in a child process, on the emulated CPU.
 #[derive(Args)]
 #[command(after_long_help = "\
---hosted links the drivers with the tree's crypto API, testmgr and FPU core
-(x86's, where user mode Linux has none) and tests them there while interrupts
-come: no kernel is built or booted. Drivers that passed are then tried in
-softirqs over their own sections in a task. One that crashes fails, the rest
-goes on. What stands in for the rest of the kernel is Kiln's: a boot is the
-better proof of modules and memory, this the better one of FPU sections.
+--hosted links Kiln's drivers with the tree's crypto API, testmgr and x86 FPU
+core. testmgr runs while interrupts arrive; no kernel is built or booted.
+A driver that passes is then also called in softirqs, which interrupt the FPU
+sections that the driver opens in a task. A driver that crashes fails; the
+others are still tested. Kiln's code replaces the rest of the kernel, so a
+boot is the better test of modules and memory. --hosted is the better test of
+FPU sections, which do nothing in user mode Linux.
 
 Exit status:
-  1 if a driver failed or nobody knows
+  1 if the result of a driver is 'failed' or 'unknown'
 
 Examples:
   kiln linux selftest --tree ~/linux

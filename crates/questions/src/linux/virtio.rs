@@ -15,20 +15,24 @@ use super::{qemu_args, virtio_view};
 
 /// Linux's own virtio_crypto driver with Kiln's device, or with another device
 ///
-/// Boots Linux with its own virtio_crypto driver and a device on a vhost-user socket. The driver's
+/// Boots Linux, whose virtio_crypto driver then uses a device on a vhost-user socket. The driver's
 /// self-tests use the device; then threads create and destroy sessions and send messages, and the
 /// rates are measured.
 #[derive(Args)]
 #[command(after_long_help = "\
-Without --socket a kiln serve of its own is started. The guest is user mode
-Linux, built of a tree; with --qemu a stock kernel of Debian's under QEMU, by
-its cryptodev-vhost-user. Traffic is made by threads in the guest: new keys of
-cbc(aes) (each destroys and creates two sessions), new keys of rsa (one of
-each), and messages of cbc(aes), each compared with Linux's generic code.
+Without --socket, the command starts 'kiln serve' and uses it as the device.
+The guest is user mode Linux, built from --tree. With --qemu, the guest is
+Debian's stock kernel under QEMU, which reaches the device by
+cryptodev-vhost-user.
+
+Threads in the guest make three kinds of traffic:
+  new keys for cbc(aes): each destroys two sessions and creates two
+  new keys for rsa: each destroys one session and creates one
+  messages for cbc(aes): each result is compared with Linux's generic code
 
 Exit status:
-  1 if the driver is not there, a self-test did not pass, a call failed or
-  bytes are wrong
+  1 if the guest lacks the driver for cbc(aes), a self-test did not pass, a
+  call failed, or a message had wrong bytes
 
 Examples:
   kiln linux virtio --tree ~/linux
@@ -41,22 +45,23 @@ See also:
 pub(super) struct VirtioArgs {
     #[command(flatten)]
     kernel: KernelArgs,
-    /// The vhost-user socket of a device [default: that of a new 'kiln serve']
+    /// vhost-user socket of the device to test [default: start 'kiln serve' and use its socket]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// An argument for the 'kiln serve' that is started, such as --serve=--ctrl=thread
+    /// Without --socket: pass this argument to 'kiln serve', such as --serve=--ctrl=thread
+    /// (repeatable)
     #[arg(long, value_name = "ARG", conflicts_with = "socket")]
     serve: Vec<String>,
-    /// Boot a stock kernel under QEMU instead of user mode Linux
+    /// Boot Debian's stock kernel under QEMU, instead of user mode Linux
     #[arg(long, conflicts_with = "tree")]
     qemu: bool,
-    /// Version of Debian's kernel to boot
+    /// With --qemu: version of Debian's kernel to boot
     #[arg(long, value_name = "VERSION", default_value = "6.12", requires = "qemu", value_parser = qemu_args::version)]
     debian: String,
-    /// Use hardware virtualisation instead of QEMU's translator
+    /// With --qemu: use KVM instead of QEMU's translator
     #[arg(long, requires = "qemu")]
     kvm: bool,
-    /// Numbers of threads in the guest
+    /// Numbers of guest threads; each kind of traffic is measured once with each number
     #[arg(long, value_name = "LIST", default_value = "1,8", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
     workers: Vec<u32>,
     /// Seconds per measurement

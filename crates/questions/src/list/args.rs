@@ -8,13 +8,13 @@ use super::view;
 
 /// What is available here: tiers, implementations, libraries, compilers, peak rates
 ///
-/// The first command on a new machine: it shows what can be measured there, what cannot, and why.
-/// All usable implementations are measured. For each algorithm the fastest is chosen; if several
-/// are equally fast, the one with the highest priority.
+/// Run this first on a new machine: it shows what can be measured there, what cannot, and why. Kiln
+/// measures all implementations that this CPU can run. Kiln's crypto API then uses the fastest one
+/// for each algorithm; if several are about equally fast, the one with the highest priority.
 #[derive(Args)]
 #[command(after_long_help = "\
 Environment:
-  KILN_TIERS=generic,aesni   use only these tiers
+  KILN_TIERS=generic,aesni   use only these instruction-set tiers (kiln list)
 
 Examples:
   kiln list

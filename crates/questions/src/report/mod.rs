@@ -12,27 +12,27 @@ use kiln_report::{gather, missing_shards, Options, Side};
 /// Turn records into an HTML page, CSV, Markdown or KTAP
 ///
 /// Use this for an email, a patch or a bug report. A record is what --json printed or --out wrote.
-/// Records of several commands on one machine share a column. Records of the same command, or of
-/// different machines, get separate columns, with results for the same item in the same row. The
-/// records in a directory get one column for each combination of machine, commit and compiler. The
-/// page is a single file that loads nothing else: it contains pictures, tables with intervals, the
-/// commands that repeat the measurements, and the records, which report, compare and --format can
-/// read back from it. The page is written to ./kiln-report.html unless --out names a directory or
-/// FILE.html. An existing file is overwritten only if it is a report.
+/// The page is a single file that loads nothing else. It contains pictures, tables with intervals,
+/// the commands that repeat the measurements, and the records. So report and compare also accept a
+/// page as input. In the tables, records of different commands on one machine share a column.
+/// Records of different machines, or several of one command, get a column each, with results for
+/// the same item in one row. The records of a directory get one column per machine, commit and
+/// compiler. The page is written to ./kiln-report.html unless --out names a directory or FILE.html.
+/// An existing file is overwritten only if it is a report.
 #[derive(Args)]
 #[command(after_long_help = "\
 Formats, on stdout:
   csv               every field of every row (RFC 4180)
   markdown          the page's tables, for a mail or a commit message
-  google-benchmark  rows that are a time, as --benchmark_out writes them
-  ktap              rows that are a check
+  google-benchmark  rows whose result is a time, in Google Benchmark's JSON
+  ktap              rows that are checks: passed, failed or skipped
   kcidb             all rows, for KernelCI's database (schema 5.3)
   bencher           measurements with their intervals (Bencher Metric Format)
-  lnt               rows that are a time, of one machine, for LLVM's LNT
+  lnt               times from one machine and revision, for LLVM's LNT
 
 Exit status:
-  1 if a shard of a divided run (--shard I/N) is missing; stderr has the
-  command that makes it
+  1 if a part of a run that was divided by --shard I/N is missing; stderr
+  shows the command for the missing part
 
 Examples:
   kiln report speed.json
@@ -43,14 +43,14 @@ Examples:
 See also:
   docs/RECORDS.md, docs/FLEET.md")]
 pub struct ReportArgs {
-    /// Records, bundles, reports (HTML) or directories of records
+    /// Records (JSON), also those of kiln survey, HTML reports, or directories of records
     #[arg(required = true, value_name = "A")]
     files: Vec<PathBuf>,
     /// Title of the page
     #[arg(long, value_name = "TEXT", conflicts_with = "format")]
     title: Option<String>,
-    /// Write csv, markdown, google-benchmark, ktap, kcidb, bencher or lnt to stdout instead of a
-    /// page
+    /// Write this format to stdout instead of a page: csv, markdown, google-benchmark, ktap, kcidb,
+    /// bencher or lnt
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
 }

@@ -27,32 +27,33 @@ use kiln_timing::{Layout, Level, Op, Tree};
 
 /// Cycles per byte by implementation, key size and length
 ///
-/// Compares implementations, libraries and kernel trees. Their measurements alternate, and each
-/// result has an interval.
+/// Compares Kiln's implementations with each other, with libraries and with kernel trees. Their
+/// measurements alternate. The interval of a result is where the result of a rerun is expected.
 #[derive(Args)]
 #[command(after_long_help = "\
-Without ALG all algorithms are measured in all operations, which takes two or
-three minutes (--quick 20 s). A compact table then has the fastest result of
-Kiln and of each library; --rows and --json have every implementation. With
-ALG each implementation has a column.
+Without ALG, all algorithms are measured in all operations. This takes two or
+three minutes, or 20 s with --quick. The table then shows only the fastest
+result of Kiln and of each library; --rows and --json show every
+implementation. With ALG, the table has one column per implementation.
 
-Where libraries are measured, Kiln's own crypto API is measured as well (api):
-a library's call is compared with a call of that API, never with Kiln's bare
-function. A bare function is compared with the functions of a kernel tree.
-The verdict is 'faster' or 'slower' only if cycles and time agree on it,
-'disagree' if they contradict each other, and otherwise 'same'.
+If libraries are measured, Kiln's own crypto API is measured as well (marked
+api). For single messages, a call of the fastest library is compared with a
+call of this API, not with a direct call of Kiln's function. With --tree,
+direct calls of Kiln's functions and of the tree's functions are compared.
+A verdict is 'faster' or 'slower' only if both cycles and time show it. It is
+'disagree' if cycles and time contradict each other, and otherwise 'same'.
 
 Before and after timing, every output is compared with that of the generic
-implementation; an implementation with a wrong output is not timed. AEADs have
-16 bytes of associated data. Default lengths are rounded up to whole blocks
-where the mode needs them.
+implementation. An implementation with a wrong output gets no result. AEADs
+have 16 bytes of associated data. For ciphers that take only whole blocks,
+the default lengths are rounded up to whole blocks.
 
 Exit status:
-  1 if an output is wrong; wrong output of another library counts only if
-  --peers names that library
+  1 if an output is wrong; a wrong output of another library counts only if
+  --peers or --baseline names the library (auto does not)
 
 Environment:
-  KILN_TIERS=generic,aesni   use only these tiers
+  KILN_TIERS=generic,aesni   use only these instruction-set tiers (kiln list)
   KILN_OPENSSL=FILE          the libcrypto to use; likewise KILN_LIBGCRYPT,
                              KILN_NETTLE, KILN_IPSEC_MB and KILN_AWS_LC
 
@@ -61,14 +62,14 @@ Examples:
   kiln speed 'xts(aes)' --op encrypt,decrypt --key-bits 128,256 --len 512
   kiln speed --len 16..4112 --impl xts-aes-aesni    every length
   kiln speed --baseline openssl --json > speed.json
-  kiln speed 'gcm(aes)' --tree ~/linux    also those of a kernel tree
-  kiln speed sha256 --tree HEAD~1    sha256 of the commit HEAD~1
-  kiln speed 'xts(aes)' --level api --layout tcrypt    as tcrypt does
+  kiln speed 'gcm(aes)' --tree ~/linux    Kiln's and the tree's AES-GCM
+  kiln speed sha256 --tree HEAD~1    Kiln's SHA-256 and that of commit HEAD~1
+  kiln speed 'xts(aes)' --level api --layout tcrypt    requests as in tcrypt
   kiln speed 'xts(aes)' --via virtio --len 4096 --depth 64
   kiln speed 'xts(aes)' --len 16 --latency    dependent calls
   kiln speed 'gcm(aes)' --multi all    on all cores at once
-  kiln speed 'gcm(aes)' --cold --len 64,1420    the first packet after idle
-  kiln speed --shard 2/8 --out DIR    an eighth of all (docs/FLEET.md)
+  kiln speed 'gcm(aes)' --cold --len 64,1420    cold: first packet after idle
+  kiln speed --shard 2/8 --out DIR    part 2 of 8 of the work (docs/FLEET.md)
 
 See also:
   docs/METHODOLOGY.md, docs/TREES.md")]
@@ -76,18 +77,18 @@ pub struct SpeedArgs {
     /// Algorithms, by the kernel's names [default: all]
     #[arg(value_name = "ALG", value_parser = Names, hide_possible_values = true)]
     algs: Vec<String>,
-    /// Operations: encrypt, decrypt, digest, derive [default: encrypt (digest for hashes); all
-    /// operations if no ALG is named]
+    /// Operations: encrypt, decrypt, digest (hashes), derive (key agreement) [default: all; with
+    /// ALG or --impl, decrypt is left out]
     #[arg(long, value_delimiter = ',', value_name = "OP,…")]
     op: Vec<String>,
-    /// Lengths in bytes: 16,64 or 16..4112 or 16..4112/16 [default:
-    /// 16,64,256,512,1024,1420,4096,16384]
+    /// Message lengths in bytes: a list (16,64), a range (16..4112) or a range with a step
+    /// (16..4112/16) [default: 16,64,256,512,1024,1420,4096,16384]
     #[arg(long, value_name = "LIST")]
     len: Option<String>,
     /// AES key sizes in bits: 128, 192, 256; XTS uses two keys of this size [default: 256]
     #[arg(long, value_delimiter = ',', value_name = "N,…")]
     key_bits: Vec<u32>,
-    /// Implementations, by driver names [default: all that run here]
+    /// Implementations, by driver name, such as xts-aes-aesni [default: all that this CPU can run]
     #[arg(
         long = "impl",
         value_delimiter = ',',
@@ -96,7 +97,7 @@ pub struct SpeedArgs {
         hide_possible_values = true
     )]
     impls: Vec<String>,
-    /// Other libraries: auto (all that are installed), none, or names (openssl, libgcrypt, nettle, ipsec-mb, aws-lc)
+    /// Libraries to compare with: auto (all installed), none, or names (openssl, libgcrypt, nettle, ipsec-mb, aws-lc)
     #[arg(
         long,
         value_delimiter = ',',
@@ -104,32 +105,36 @@ pub struct SpeedArgs {
         value_name = "NAME,…"
     )]
     peers: Vec<String>,
-    /// Also measure this Linux source tree or git revision (HEAD~1, DIR@HEAD~1): build its crypto
-    /// code and link it into a child process
+    /// Also build and measure the crypto code of this Linux source tree or git revision: HEAD~1 in
+    /// the current repository, DIR@HEAD~1 in another. The code runs in a child process
     #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
-    /// Run the tree's own tcrypt with this mode and print its output
+    /// With --tree: only run the tree's own tcrypt with this mode number, and print tcrypt's output
     #[arg(long, value_name = "MODE", requires = "tree", conflicts_with_all = ["algs", "impls", "len", "baseline"])]
     tcrypt: Option<u32>,
     /// With --tcrypt: seconds for each test; 0 measures the cycles of a few operations
     #[arg(long, value_name = "N", default_value_t = 0, requires = "tcrypt")]
     sec: u32,
-    /// With --level library: also run the benchmarks of the tree's KUnit suites in the same
-    /// process, and compare their results with Kiln's
+    /// With --level library: also run the benchmarks of the tree's KUnit suites, and compare them
+    /// with Kiln's measurements of the same functions in the same process
     #[arg(long, requires = "tree", conflicts_with_all = ["tcrypt", "layout"])]
     kunit: bool,
     #[command(flatten)]
     build: TreeBuildArgs,
-    /// Compare every result with the result of this implementation, library or tree
+    /// Compare all results with this baseline: a driver name, 'kiln' (Kiln's best), a library name,
+    /// or 'linux' (the tree)
     #[arg(long, value_name = "IMPL|PROVIDER")]
     baseline: Option<String>,
-    /// primitive: call the cipher's function; api: send requests through the crypto API to the
-    /// driver with the highest priority, or to the drivers in --impl; library: call the functions
-    /// that a tree's library exports [default: primitive; all three for a tree]
+    /// What to call: primitive, api or library [default: primitive for Kiln, all three for a tree]
+    ///
+    /// primitive: the cipher's function. api: a driver, through the crypto API; of Kiln's drivers,
+    /// the best one or those in --impl. library: a function that a tree's library exports.
     #[arg(long, value_name = "LEVEL")]
     level: Option<Level>,
-    /// Buffers of requests: plain (each request has one contiguous buffer) or tcrypt (pages, and
-    /// one request that is repeated, as in Linux's tcrypt)
+    /// With --level api: memory layout of the requests, plain or tcrypt
+    ///
+    /// plain: many requests with contiguous buffers. tcrypt: one request in pieces of at most a
+    /// page, sent repeatedly, as in Linux's tcrypt.
     #[arg(long, default_value = "plain", value_name = "LAYOUT")]
     layout: Layout,
     /// Measure latency: each call uses the first block of the previous result as its IV, so calls
@@ -140,12 +145,14 @@ pub struct SpeedArgs {
     /// nor L2
     #[arg(long, conflicts_with_all = ["tree", "tcrypt", "kunit", "level", "latency", "multi"])]
     cold: bool,
-    /// Run each candidate in N threads at once, each on its own logical CPU (all: one per permitted
-    /// CPU, SMT siblings included); reports throughput per thread and in total, and the clock
+    /// Run each implementation in N threads at once, one per logical CPU; 'all' uses all permitted
+    /// CPUs, including SMT siblings
+    ///
+    /// The results are the throughput per thread and in total, and the clock speed of the cores.
     #[arg(long, value_name = "N|all", conflicts_with_all = ["tree", "tcrypt", "kunit"])]
     multi: Option<Threads>,
-    /// Maximum measuring time in seconds; with less time, intervals are wider [default: depends on
-    /// the number of rows]
+    /// Maximum total measuring time in seconds; with less time, intervals are wider [default: grows
+    /// with the number of results]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
     /// Measure for this many milliseconds; 'kiln compare' uses this for its turns

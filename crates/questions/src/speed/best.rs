@@ -204,7 +204,7 @@ impl Count {
         ];
         let words = with
             .into_iter()
-            .filter_map(|(mean, lens)| Some(format!("{lens} it {}", pace(mean?))));
+            .filter_map(|(mean, lens)| Some(format!("{lens} Kiln {}", pace(mean?))));
         let words: Vec<String> = words.collect();
         match words.is_empty() {
             true => String::new(),
@@ -336,7 +336,7 @@ impl Summary {
                 .ymm
                 .map(|ymm| format!("; Kiln's own 256-bit code from {SHORT} B on {}", pace(ymm)));
             all.push(format!(
-                "a call of Kiln's crypto API (api) against a call of the fastest library here ({}): {}{}{}",
+                "a call of Kiln's crypto API (api) against a call of the fastest library here ({}): Kiln is {}{}{}",
                 who.join(", "),
                 count.sentence(),
                 count.means(),
@@ -452,7 +452,7 @@ mod tests {
         assert_eq!(told.len(), 1);
         for part in [
             "faster in 2, equal in 2 (in 1 of them cycles and time disagree), slower in 2 of 6",
-            "below 256 B it is 4.00 times as fast, from 256 B on it is as fast",
+            "below 256 B Kiln is 4.00 times as fast, from 256 B on Kiln is as fast",
             "Kiln's own 256-bit code from 256 B on takes 2.00 times as long",
         ] {
             assert!(told[0].contains(part), "{part}: {}", told[0]);
@@ -509,12 +509,12 @@ mod tests {
             "Kiln's fastest function against the fastest of linux 6.12.1: faster in 1"
         ));
         assert!(
-            told[0].ends_with("from 256 B on it is 1.25 times as fast"),
+            told[0].ends_with("from 256 B on Kiln is 1.25 times as fast"),
             "{}",
             told[0]
         );
         assert!(
-            told[1].contains("below 256 B it takes 2.00 times as long"),
+            told[1].contains("below 256 B Kiln takes 2.00 times as long"),
             "{}",
             told[1]
         );

@@ -61,7 +61,7 @@ pub(super) fn throughput(runs: &Runs) -> Option<Row> {
     let limit = share.as_ref().map_or(String::new(), |share| {
         let percent = 100.0 * share.value;
         format!(
-            ". The CPU's AES unit is busy for {percent:.0} % of the time; 100 % would be its limit"
+            ". The CPU's AES unit is busy for {percent:.0} % of the time; at 100 %, it would limit the speed"
         )
     });
     let text = format!("The messages have {len} bytes; the implementation is {imp}{limit}");
@@ -72,11 +72,17 @@ pub(super) fn throughput(runs: &Runs) -> Option<Row> {
     );
     let busy = share.map_or(String::new(), |share| {
         let percent = 100.0 * share.value;
-        format!(". The AES unit limits the speed; it is {percent:.0} % busy")
+        match percent >= NEAR_LIMIT {
+            true => format!(". The AES unit limits the speed; it is {percent:.0} % busy"),
+            false => format!(". The AES unit is {percent:.0} % busy"),
+        }
     });
     let row = Row::estimate(&TOPIC, &mb, "mb_per_s", text).with_verdict(verdict);
     Some(row.with_detail(format!("{len}-byte messages{busy}")))
 }
+
+/// Minimum share of time in per cent for which the AES unit must be busy to be called the limit.
+const NEAR_LIMIT: f64 = 75.0;
 
 /// The names of the fields of a `speed` row that hold one comparison.
 struct Fields {
@@ -225,9 +231,12 @@ fn count(cells: &[Cell]) -> String {
 fn pace(times: &Estimate) -> String {
     match times.value >= 1.0 {
         _ if times.against(1.0) == Against::Equal => format!(
-            "shows no difference ({} times{} as fast)",
+            "shows no difference ({} times as fast{})",
             figure(times.value),
-            times.interval(figure).replace(" (", ", ").replace(')', "")
+            times
+                .interval(figure)
+                .replace(" (", ", range ")
+                .replace(')', "")
         ),
         true => format!(
             "is {} times{} as fast",
@@ -263,11 +272,16 @@ fn versus(what: &str, cell: &Cell, other: &str) -> String {
             let what = capitalized(what);
             format!("{what}{once} {} as {other}", pace(&times))
         }
-        Outcome::Equal => format!(
-            "No difference found between {what}{once} and {other}: {} times as fast{}",
-            figure(times.value),
-            times.interval(figure)
-        ),
+        Outcome::Equal => {
+            let includes = match times.interval(figure) {
+                range if range.is_empty() => range,
+                range => format!(", but the range{range} includes 1.00"),
+            };
+            format!(
+                "No difference found between {what}{once} and {other}: Kiln's was {} times as fast{includes}",
+                figure(times.value)
+            )
+        }
         Outcome::Disagree => format!(
             "Cycles and time disagree on {what}{once} against {other}: {} times the cycles, {} times the time",
             figure(cell.cycles.value),
@@ -284,7 +298,10 @@ fn brief(what: &str, cell: &Cell, other: &str) -> String {
     match (cell.outcome(), cell.time.low) {
         (_, None) => format!("{what}, measured once: {shown} as fast as {other}"),
         (Outcome::Faster | Outcome::Slower, _) => format!("{what}: {shown} as fast as {other}"),
-        (Outcome::Equal, _) => format!("{what}: ties with {other}, {shown}"),
+        (Outcome::Equal, _) => {
+            let range = times.interval(figure).replace(')', " times as fast)");
+            format!("{what}: tie with {other}{range}")
+        }
         (Outcome::Disagree, _) => format!("{what}: cycles and time disagree about {other}"),
     }
 }
@@ -342,17 +359,17 @@ pub(super) fn against_peers(runs: &Runs) -> Option<Row> {
             pace(&ymm.inverse())
         )
     });
-    let text = format!(
-        "{} ({} bytes){ymm}",
-        versus("an AES-256-XTS request to Kiln's crypto API", cell, &other),
+    let what = format!(
+        "an AES-256-XTS request of {} bytes to Kiln's crypto API",
         cell.len
     );
+    let text = format!("{}{ymm}", versus(&what, cell, &other));
     let row = compared_row(runs.first(), &PEER)?;
     let other = library(word(row, PEER.provider));
     let verdict = brief(&format!("AES-256-XTS, {} B", cell.len), cell, &other);
     let row = Row::estimate(&TOPIC, &cell.time.inverse(), "times", text).with_verdict(verdict);
     Some(row.with_detail(
-        "One request to Kiln's crypto API, one call of the fastest library found".to_string(),
+        "A request to Kiln's crypto API against a call of the fastest library".to_string(),
     ))
 }
 
@@ -376,16 +393,16 @@ pub(super) fn all_ciphers(runs: &Runs) -> Option<Row> {
     let short = SHORT as f64;
     let long = mean(runs, |len| len >= short)?;
     let below = mean(runs, |len| len < short).map_or(String::new(), |mean| {
-        format!(". Below that it {}", pace(&mean))
+        format!(". With shorter messages, Kiln {}", pace(&mean))
     });
     let once = match long.low {
         Some(_) => "",
         None => ", measured once",
     };
     let text = format!(
-        "Each algorithm and message length is a case, in which a request to Kiln's crypto API is compared with one to the fastest \
-         installed library{once}. Kiln is {} cases; equal means that no difference was found. In the geometric mean, Kiln {} from \
-         {SHORT} bytes up{below}. These libraries were the fastest: {}",
+        "A case is one algorithm with one message length: a request to Kiln's crypto API is compared with a call of the fastest \
+         installed library{once}. Kiln is {} cases; equal means that no difference was found. Compared with that library, Kiln {} in \
+         the geometric mean of all cases with {SHORT} bytes or more{below}. Fastest in at least one case: {}",
         count(&cells),
         pace(&long),
         names(runs.all(), &PEER),
@@ -399,7 +416,7 @@ pub(super) fn all_ciphers(runs: &Runs) -> Option<Row> {
     );
     let row = Row::estimate(&TOPIC, &long, "times", text).with_verdict(verdict);
     Some(row.with_detail(
-        "A case is an algorithm and a length; in a tie, no difference was found".to_string(),
+        "A case is an algorithm and a length; a tie: no difference was found".to_string(),
     ))
 }
 
@@ -504,7 +521,7 @@ mod tests {
         );
         assert!(
             told[0].ends_with(
-                "have 1024 bytes; the implementation is fast. The CPU's AES unit is busy for 50 % of the time; 100 % would be its limit"
+                "have 1024 bytes; the implementation is fast. The CPU's AES unit is busy for 50 % of the time; at 100 %, it would limit the speed"
             ),
             "{}",
             told[0]
@@ -536,7 +553,7 @@ mod tests {
     fn a_library_that_is_slower_equal_or_faster_reads_so() {
         let told = versus_library(0.5, 0.5);
         assert!(
-            told.starts_with("An AES-256-XTS request to Kiln's crypto API is 2.00 times (1.98 to 2.02) as fast as one to openssl 3.0.19 (release series of 2021), the fastest installed library (4096 bytes). Compared with that library, Kiln with 256-bit vectors is 2.22 times ("),
+            told.starts_with("An AES-256-XTS request of 4096 bytes to Kiln's crypto API is 2.00 times (1.98 to 2.02) as fast as one to openssl 3.0.19 (release series of 2021), the fastest installed library. Compared with that library, Kiln with 256-bit vectors is 2.22 times ("),
             "{told}"
         );
         let told = versus_library(1.25, 1.25);
@@ -547,7 +564,9 @@ mod tests {
         assert!(!told.contains("0.80"), "{told}");
         let told = versus_library(1.0, 1.0);
         assert!(
-            told.starts_with("No difference found between an AES-256-XTS request to Kiln's"),
+            told.starts_with(
+                "No difference found between an AES-256-XTS request of 4096 bytes to Kiln's"
+            ),
             "{told}"
         );
         let told = versus_library(0.9, 1.1);
@@ -598,7 +617,7 @@ mod tests {
             "{faster:?}"
         );
         assert!(
-            faster[1].starts_with("An AES-256-XTS request to Kiln's crypto API"),
+            faster[1].starts_with("An AES-256-XTS request of 4096 bytes to Kiln's crypto API"),
             "{faster:?}"
         );
         let slower = told(1.1);
@@ -638,7 +657,10 @@ mod tests {
             told.contains("openssl 3.0.19 (release series of 2021)"),
             "{told}"
         );
-        assert!(told.contains(". Below that it is 2.00 times ("), "{told}");
+        assert!(
+            told.contains(". With shorter messages, Kiln is 2.00 times ("),
+            "{told}"
+        );
         let slower = all(&[
             call("sha256", 64, 2.0, 2.0),
             call("sha256", 512, 1.25, 1.25),
@@ -646,7 +668,9 @@ mod tests {
         assert!(
             slower.contains("faster in 0, equal in 0, slower in 2 of 2")
                 && slower.contains("Kiln takes 1.25 times (")
-                && slower.contains(" from 256 bytes up. Below that it takes 2.00 times ("),
+                && slower.contains(
+                    " with 256 bytes or more. With shorter messages, Kiln takes 2.00 times ("
+                ),
             "{slower}"
         );
     }

@@ -19,9 +19,9 @@ use kiln_timing::{Layout, Level};
         "x-question" = "How fast is each implementation, and how close is it to the limit of the AES unit?",
         "x-commands" = ["speed"],
         "x-view" = {
-            "how": "Cycles per byte by message length: Kiln's best implementation, the best of each library and of the \
-                    kernel tree, and for AES what the AES unit needs for the AES rounds alone (GCM's hash, tweaks, loads \
-                    and stores left out). Lower is better.",
+            "how": "Cycles per byte by message length, for the fastest implementation of Kiln, of each library and of the \
+                    kernel tree. For AES, one line is the limit: what the AES unit needs for the AES rounds alone, without \
+                    GCM's hash, tweaks, loads and stores. Lower is better.",
             "only": ["!latency", "!threads", "!cold"],
             "each": ["alg"],
             "name": ["impl"],

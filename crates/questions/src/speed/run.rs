@@ -515,8 +515,8 @@ impl Run<'_> {
             );
         }
         notes.push(
-            "±, ci_low, ci_high: where the figure of a rerun falls; limit: what the AES unit needs for the AES rounds \
-             alone, at the fastest tier's rate (without GCM's hash)"
+            "±, ci_low, ci_high: the range in which the result of a rerun is expected; limit: what the AES unit needs for \
+             the AES rounds alone, without GCM's hash, at the fastest tier's rate"
                 .to_string(),
         );
         outcome

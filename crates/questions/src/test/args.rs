@@ -50,43 +50,46 @@ const QUICK: Amount = Amount {
 
 /// Is every implementation correct? KTAP on stdout
 ///
-/// Tests Kiln's ciphers with known answers and random cases, in every context in which a kernel
-/// calls them. Each failure is printed with the command that replays it.
+/// Tests Kiln's ciphers and hashes with known answers and random cases, called from tasks, softirqs
+/// and hardirqs. Each failure is printed with the command that replays it. With --tree, the code of
+/// a kernel tree is tested instead.
 #[derive(Args, Clone, Debug, Default)]
 #[command(after_long_help = "\
-The tests of an algorithm are repeated with more and more ISA tiers enabled
-(generic, then generic and aesni, and so on). Each time, Kiln first checks that
-the expected implementation is chosen, and then runs the suites. Every buffer
-is between guard pages and poison, and callee-saved registers are checked
-around every call.
+An ISA tier is an instruction-set level (see kiln list). The tests of an
+algorithm are repeated with more and more tiers allowed: generic, then
+generic and aesni, and so on. Each time, Kiln first checks that the expected
+implementation has the highest priority, and then runs the suites. Each
+buffer is between guard pages. After every call, Kiln checks the memory
+around the buffer and the callee-saved registers.
 
 Suites (--suite):
   vectors        known answers
   wycheproof     the test vectors of Project Wycheproof
-  keys           keys of every length, valid and invalid
+  keys           keys of every length; invalid lengths must be refused
   lengths        messages of every length
-  splits         a message split anywhere; another tier's code finishes it
-  forgeries      a tag with any bit changed must be refused
-  requests       crypto API requests, over memory divided anywhere
-  refusals       crypto API requests of every form, valid and invalid
-  many           several messages per call, for code that takes several
-  wiped          no key remains in memory after free
+  splits         a message in two parts, the second by code of each tier
+  forgeries      a message with a changed tag, text or nonce must be refused
+  requests       crypto API requests with buffers in scatterlist pieces
+  refusals       invalid crypto API requests must be refused, valid ones not
+  many           implementations that take several messages per call
+  wiped          no key remains in memory after its transform is freed
   random         random messages, compared with the generic implementation
-  contexts:POLICY     from a task, with softirqs off, in softirqs and
-                      hardirqs, on all cores, while interrupts come by the
-                      clock
-  interrupted:POLICY  as contexts, with interrupts before random
-                      instructions
+  contexts:POLICY     calls from tasks, softirqs and hardirqs on all cores,
+                      while a timer interrupts them; POLICY is an FPU policy
+                      (kiln fpu --help lists them)
+  interrupted:POLICY  the same calls on one core, with interrupts before
+                      random instructions of FPU sections
 
-Oracles (--oracle all, none or LIST), rules that every driver of a tree
-must keep. Without --oracle, all of them run after the suites, over some
-instances of each template; with --thorough, over all instances:
+Oracles (--oracle): rules that every driver of a kernel tree must follow.
+Without --oracle, all oracles run after the suites, but they check only some
+instances of each template, such as cbc. With --thorough, they check all:
   memory     nothing outside the buffers of a request is read or written
   context    nothing sleeps in atomic context; FPU sections begin only where
              they are allowed
-  values     right results for unusual keys, lengths and lists, and for
-             counters about to wrap
-  sequence   right results for calls in a row: keys, IVs, divided messages
+  values     right results for unusual keys, lengths and scatterlists, and
+             for counters about to wrap
+  sequence   right results if calls follow each other: a second key, the next
+             IV, the next part of a message
   leaks      everything that is allocated is freed
   failures   the failure of any allocation is handled
   fill       no result depends on uninitialised memory
@@ -97,10 +100,10 @@ instances of each template; with --thorough, over all instances:
   bounds     the length of an FPU section does not grow with the message
 
 Exit status:
-  1 if a case failed
+  1 if a case failed, or an oracle has a finding that is not known
 
 Environment:
-  KILN_TIERS=generic,aesni   use only these tiers
+  KILN_TIERS=generic,aesni   use only these instruction-set tiers (kiln list)
 
 Examples:
   kiln test --quick
@@ -123,7 +126,7 @@ pub struct TestArgs {
     /// Algorithms, such as 'xts(aes)' [default: all]
     #[arg(value_name = "ALG", value_parser = Names, hide_possible_values = true)]
     algs: Vec<String>,
-    /// Implementations, by driver name [default: all]
+    /// Test only these implementations, by driver name, such as xts-aes-aesni [default: all]
     #[arg(
         long = "impl",
         value_name = "LIST",
@@ -132,28 +135,28 @@ pub struct TestArgs {
         hide_possible_values = true
     )]
     impls: Vec<String>,
-    /// Suites [default: all; with --case: random]; with --tree: testmgr, contexts, library, or
-    /// KUnit suites and cases, such as sha256 or 'sha*.test_hash_*'
+    /// Run only these suites [default: all; with --case: random]. With --tree: testmgr, contexts,
+    /// library, or patterns of KUnit suites and cases, such as sha256 or 'sha*.test_hash_*'
     #[arg(long = "suite", value_name = "LIST", value_delimiter = ',')]
     suites: Vec<String>,
-    /// Run only case N of --suite (needs the same --seed)
+    /// Replay only case N of --suite; needs the --seed of the run in which it failed
     #[arg(long, value_name = "N", conflicts_with = "cases")]
     case: Option<u64>,
-    /// Number of random cases for each algorithm with each set of allowed ISA tiers, and for each
-    /// algorithm in contexts under each policy [default: about 10 million in total, half a million
-    /// with --quick]
+    /// Number of cases: in the suites random and requests, per algorithm and set of ISA tiers; in
+    /// contexts and interrupted, per algorithm and FPU policy [default: about 17 million in total,
+    /// 0.9 million with --quick]
     #[arg(long, value_name = "N")]
     cases: Option<u64>,
-    /// Run the self-tests of this Linux source tree, or of a git revision of such a tree, while
-    /// interrupts occur in its FPU sections
+    /// Test this Linux source tree, or a git revision of one, instead of Kiln's code. The tree's
+    /// self-tests run while interrupts occur in its FPU sections
     #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
-    /// With --tree: run each random test N times [default: the tree's own number, 100]
+    /// With --tree: let testmgr run each random test N times [default: 100, as in the kernel]
     #[arg(long, value_name = "N", requires = "tree", value_parser = clap::value_parser!(u32).range(1..))]
     fuzz: Option<u32>,
-    /// With --tree: check the tree's drivers only with these oracles: all, none, or some of memory,
-    /// context, values, sequence, leaks, failures, fill, queues, sharing, registers, features,
-    /// bounds [default: all, in addition to the suites, over some instances of each template]
+    /// With --tree: run these oracles, and no suites except those in --suite: all, or some of
+    /// memory, context, values, sequence, leaks, failures, fill, queues, sharing, registers,
+    /// features, bounds. 'none' runs only suites [default: all suites, and all oracles]
     #[arg(
         long = "oracle",
         value_name = "LIST",
@@ -161,8 +164,8 @@ pub struct TestArgs {
         requires = "tree"
     )]
     oracles: Vec<String>,
-    /// With --tree: a file of known findings, which do not change the exit status (docs/TREES.md
-    /// describes the format)
+    /// With --tree: a file that lists known findings. They are printed, but do not make the exit
+    /// status 1 (docs/TREES.md describes the format)
     #[arg(long, value_name = "FILE", requires = "tree")]
     known: Vec<PathBuf>,
     /// With --tree: run more cases under each oracle, over every instance of each template
@@ -175,8 +178,8 @@ pub struct TestArgs {
     /// committed
     #[arg(long, value_name = "REV", requires = "tree")]
     since: Option<OsString>,
-    /// Instead of these tests, check whether the run time of keyed algorithms depends on the key or
-    /// the text
+    /// Run no suites. Instead, check whether the run time of keyed algorithms depends on the key or
+    /// the message
     #[arg(long, conflicts_with_all = ["case", "cases", "tree", "suites"])]
     constant_time: bool,
     #[command(flatten)]

@@ -12,20 +12,22 @@ use super::view;
 
 /// Build a kernel tree's crypto code, link it, and run the self-tests of its drivers
 ///
-/// For work on a tree's crypto code. The tree's own Kbuild builds the code. The objects are linked
-/// unmodified with Kiln's services into a child process, in which the tree's testmgr tests
-/// drivers as they are registered. `kiln test --tree` adds KUnit suites, context tests and oracles.
+/// For work on a tree's crypto code. The tree's own Kbuild compiles it. Kiln links the unmodified
+/// objects with replacements for the kernel functions that they call, and runs them in a child
+/// process. There, the tree's testmgr tests each driver when it is registered. `kiln test --tree`
+/// adds KUnit suites, calls from softirqs and hardirqs, and rules for all drivers (oracles).
 #[derive(Args)]
 #[command(after_long_help = "\
-Nothing is written into the tree: it is built in XDG_CACHE_HOME or ~/.cache,
-under kiln/tree. The first time takes a minute, later ones seconds.
+Nothing is written into the tree. The files of the build are kept in a cache,
+in kiln/ under XDG_CACHE_HOME or ~/.cache. The first build takes about a
+minute, later builds take seconds.
 
 Exit status:
-  1 if something failed
+  1 if an object does not compile, or a self-test fails or crashes
 
 Environment:
-  KILN_CC=CC           the compiler, as --cc
-  XDG_CACHE_HOME=DIR   where it is built
+  KILN_CC=CC           the compiler to use if --cc is not given
+  XDG_CACHE_HOME=DIR   keep the files of the build in DIR/kiln
 
 Examples:
   kiln tree ~/linux
@@ -37,7 +39,8 @@ Examples:
 See also:
   docs/TREES.md")]
 pub struct TreeArgs {
-    /// A Linux source tree, or a git revision of one: HEAD~1, DIR@HEAD~1
+    /// A Linux source tree, or a git revision: HEAD~1 in the current repository, DIR@HEAD~1 in
+    /// another
     #[arg(value_name = "DIR|REV")]
     dir: PathBuf,
     #[command(flatten)]

@@ -20,13 +20,14 @@ use kiln_timing::Tree;
 
 /// What each method of calling a cipher costs: direct calls, simd helper, cryptd
 ///
-/// All methods under all policies are measured in one process, interleaved. They are compared with
-/// the simd helper under legacy, which is what Linux up to 6.14 offers softirqs. The methods of a
-/// kernel tree are measured through the tree's own crypto API.
+/// Encrypts with AES-256-XTS by each method under each FPU policy. Kiln's methods alternate in one
+/// process; their baseline is the simd helper under the policy legacy, as in Linux up to 6.14. The
+/// methods of a kernel tree are measured with the tree's own drivers and crypto API; their baseline
+/// is the tree's own simd helper.
 #[derive(Args)]
 #[command(after_long_help = "\
 Environment:
-  KILN_TIERS=generic,aesni   use only these tiers
+  KILN_TIERS=generic,aesni   use only these instruction-set tiers (kiln list)
 
 Examples:
   kiln fpu overhead
@@ -36,8 +37,9 @@ Examples:
 See also:
   docs/CRYPTO.md, docs/TREES.md")]
 pub(crate) struct OverheadArgs {
-    /// legacy, bh-off [default: these], nested, nested-v1, preemptible, none; tree:DIR: the code of
-    /// a Linux source tree, which is built and hosted
+    /// FPU policies ('kiln fpu --help' explains them): legacy, bh-off, nested, nested-v1,
+    /// preemptible, none; or tree:DIR, a Linux source tree, which is built and run here [default:
+    /// legacy,bh-off]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     policy: Vec<String>,
     #[command(flatten)]
@@ -45,7 +47,7 @@ pub(crate) struct OverheadArgs {
     /// Message lengths in bytes [default: 16,512,4096]
     #[arg(long, value_name = "LIST")]
     len: Option<String>,
-    /// SIMD implementation [default: the best]
+    /// SIMD implementation of AES-XTS, by driver name [default: the best on this CPU]
     #[arg(long = "impl", value_name = "NAME")]
     imp: Option<String>,
 }

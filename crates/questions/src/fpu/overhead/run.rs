@@ -91,7 +91,7 @@ const BASELINE: (&str, Path) = ("legacy", Path::SimdHelper);
         "x-commands" = ["fpu overhead"],
         "x-old-commands" = ["fpu --overhead"],
         "x-view" = {
-            "how": "What one message costs by each method to reach the cipher. Farther left is better.",
+            "how": "The cost of one message with each method of calling the cipher, on a logarithmic scale. Farther left is better.",
             // All other paths are parts of methods.
             "only": ["path=primitive|library|direct|simd-helper|cryptd|scalar|sync-user"],
             "each": ["alg", "len", "policy", "provider", "config"],
@@ -323,11 +323,12 @@ pub(super) fn run(
     outcome.rows.sort_by_key(place);
     Policy::all()[0].set(&mut cpu);
     outcome.notes.push(format!(
-        "{} in the task, one request after the other, each waited for, in one piece; primitive: one section around all \
-         calls, library: one section per call, the others through the crypto API; cryptd: two switches of tasks are charged \
-         {:.1} µs each; cycles: the least sample of all rounds, and where a rerun falls; x direct: cycles over those of \
-         direct under the same policy; speedup: cycles of the simd helper under legacy over these, all policies \
-         interleaved; intervals of both: quotients of the ends of the two intervals; MB/s: by the time of the same samples",
+        "{} in the task; each request has one piece, and starts after the previous one has ended; primitive: one FPU section \
+         around all calls; library: one section per call; other methods: through the crypto API; cryptd: each of two task \
+         switches is charged {:.1} µs; cycles: the smallest sample of all rounds, and the range expected for a rerun; x direct: \
+         cycles divided by those of direct under the same policy; speedup: cycles of the simd helper under legacy, divided by \
+         these cycles; all policies are interleaved; intervals of both ratios: quotients of the ends of the two intervals; \
+         MB/s: from the times of the same samples",
         imp.driver(),
         Config::default().switch_ns as f64 / 1e3
     ));

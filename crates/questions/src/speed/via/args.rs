@@ -23,14 +23,14 @@ pub(crate) struct ViaArgs {
     /// in this process
     #[arg(long, value_name = "WHAT", conflicts_with_all = ["tree", "impls", "baseline", "level", "latency"])]
     via: Option<Via>,
-    /// With --via virtio: numbers of data queues; each queue is served by one thread on either side
-    /// [default: 1,2]
+    /// With --via virtio: numbers of data queues; each queue has one driver thread and one device
+    /// thread [default: 1,2]
     #[arg(long, value_delimiter = ',', value_name = "N,…", requires = "via")]
     queues: Vec<usize>,
     /// With --via virtio: numbers of messages in flight on each queue [default: 1,64]
     #[arg(long, value_delimiter = ',', value_name = "N,…", requires = "via")]
     depth: Vec<usize>,
-    /// With --via virtio: socket of a device that is already running
+    /// With --via virtio: use a running device at this vhost-user socket [default: start Kiln's]
     #[arg(long, value_name = "PATH", requires = "via")]
     socket: Option<PathBuf>,
 }
