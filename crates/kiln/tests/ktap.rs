@@ -76,7 +76,8 @@ fn the_kernels_parser_reads_what_is_printed() {
     assert_eq!(read(&parser, &ktap), all_is_well, "{ktap}");
 
     // Controls: one copy reports a failed test, and another copy lacks a test.
-    let last = ktap.lines().rfind(|l| l.starts_with("    ok ")).unwrap();
+    let mut passed = ktap.lines().filter(|l| !l.contains("# SKIP"));
+    let last = passed.rfind(|l| l.starts_with("    ok ")).unwrap();
     let failed = last.replacen("ok", "not ok", 1);
     let (status, counts) = read(&parser, &ktap.replacen(last, &failed, 1));
     assert_eq!((status.as_str(), counts[1]), ("FAILURE", 1));
