@@ -21,7 +21,7 @@ pub(super) const OUTLIER: f64 = 1.5;
         "x-question" = "Which compiler, with which flags, makes which cipher slow?",
         "x-commands" = ["compilers"],
         "x-view" = {
-            "how": "One map for each cipher. A line is a compiler with an optimization level; a column is a kind of build.",
+            "how": "One map for each cipher. Each row is a compiler at one optimization level; each column is a kind of build.",
             "only": ["cc!=-"],
             "each": ["subject", "alg", "abi=32"],
             "name": ["cc", "opt"],

@@ -75,7 +75,7 @@ pub(super) struct ProveArgs {
         requires = "tree"
     )]
     suite: Vec<String>,
-    /// With --tree: contexts in which functions are called: task, softirq, hardirq [default: all]
+    /// With --tree: call functions in these contexts: task, softirq, hardirq [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…", requires = "tree")]
     context: Vec<String>,
     /// With --tree: interrupt each instruction of a section at its first N executions

@@ -145,11 +145,18 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
         number(conditions, "scheduler_cpus")?,
         if number(conditions, "scheduler_cpus") == Some(1.0) { "" } else { "s" },
     );
-    let brief = format!(
-        "Losses with cryptd: {} packets/s; without: {}",
-        legacy.brief(),
-        direct.brief()
-    );
+    let brief = match (&legacy, &direct) {
+        (Knee::At(legacy), Knee::At(direct)) => format!(
+            "Losses start at {} packets/s with cryptd, and at {} without",
+            packets(legacy.value),
+            packets(direct.value)
+        ),
+        _ => format!(
+            "Losses with cryptd: {} packets/s; without: {}",
+            legacy.brief(),
+            direct.brief()
+        ),
+    };
     // The numbers in the verdict show which of the two is higher, unless their ranges overlap.
     let tie = match verdict {
         "With cryptd, losses begin at a lower rate" => String::new(),

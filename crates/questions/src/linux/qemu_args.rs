@@ -37,7 +37,7 @@ pub(super) struct QemuArgs {
     /// Compiler for the module [default: $KILN_CC, else the first of cc, gcc, clang on PATH]
     #[arg(long, value_name = "CC")]
     cc: Option<String>,
-    /// Kill the guest after this many seconds (linux dkms: plus the time planned for the boot)
+    /// Kill the guest after this many seconds; linux dkms adds the planned time of its run
     #[arg(long, value_name = "SECONDS", default_value_t = 120.0, value_parser = seconds)]
     limit: f64,
 }

@@ -73,7 +73,7 @@ pub(super) fn throughput(runs: &Runs) -> Option<Row> {
     let busy = share.map_or(String::new(), |share| {
         let percent = 100.0 * share.value;
         match percent >= NEAR_LIMIT {
-            true => format!(". The AES unit limits the speed; it is {percent:.0} % busy"),
+            true => format!(". The AES unit is the bottleneck: it is {percent:.0} % busy"),
             false => format!(". The AES unit is {percent:.0} % busy"),
         }
     });
@@ -81,7 +81,7 @@ pub(super) fn throughput(runs: &Runs) -> Option<Row> {
     Some(row.with_detail(format!("{len}-byte messages{busy}")))
 }
 
-/// Minimum share of time in per cent for which the AES unit must be busy to be called the limit.
+/// Minimum share of time in per cent for which the AES unit must be busy to be called the bottleneck.
 const NEAR_LIMIT: f64 = 75.0;
 
 /// The names of the fields of a `speed` row that hold one comparison.

@@ -20,8 +20,8 @@ use kiln_timing::{Layout, Level};
         "x-commands" = ["speed"],
         "x-view" = {
             "how": "Cycles per byte by message length, for the fastest implementation of Kiln, of each library and of the \
-                    kernel tree. For AES, one line is the limit: what the AES unit needs for the AES rounds alone, without \
-                    GCM's hash, tweaks, loads and stores. Lower is better.",
+                    kernel tree. For AES, one line is the lower bound: the cycles that the AES unit needs for the AES rounds \
+                    alone, without GCM's hash, XTS's tweaks, and loads and stores. Lower is better.",
             "only": ["!latency", "!threads", "!cold"],
             "each": ["alg"],
             "name": ["impl"],
