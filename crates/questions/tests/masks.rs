@@ -142,7 +142,9 @@ fn replays_are_one_case_each() {
     .unwrap();
     assert_eq!(groups, masks::replayed_groups(&plan, 5));
     assert_eq!(rows_told, rows.len());
-    for row in rows.iter().filter(|r| r.alg != "all") {
+    // Implementations that this CPU lacks have a skipped row.
+    let ran = rows.iter().filter(|r| r.alg != "all" && r.skipped == 0);
+    for row in ran {
         let of_contexts = row.suite.contains(':');
         // Case 5 runs in only one of the four contexts.
         let want = u64::from(!of_contexts || row.context == "bh-off");
