@@ -116,6 +116,36 @@ impl Transform {
         check(raw.err)
     }
 
+    /// Makes one in-place request from task context, to an skcipher or an AEAD. The scatterlist has
+    /// one entry for each of `pieces`: first `assoclen` bytes of associated data, then the text,
+    /// then an AEAD's tag. `len` counts the text and, for decryption, the tag.
+    ///
+    /// # Errors
+    /// Fails with the error of the request: [`Errno::BAD_MESSAGE`] if a tag is wrong, and
+    /// [`Errno::INVALID`] if the pieces are shorter than the request or a length exceeds 32 bits.
+    pub fn crypt_in_place(
+        &mut self,
+        op: Op,
+        iv: &mut [u8; BLOCK],
+        assoclen: usize,
+        len: usize,
+        pieces: &mut [impl AsMut<[u8]>],
+    ) -> Result<(), Errno> {
+        let list: Vec<(*mut u8, usize)> = pieces
+            .iter_mut()
+            .map(|piece| (piece.as_mut().as_mut_ptr(), piece.as_mut().len()))
+            .collect();
+        let mut lens = list.iter().map(|&(_, len)| len).chain([assoclen, len]);
+        if list.is_empty() || !lens.all(|len| u32::try_from(len).is_ok()) {
+            return Err(Errno::INVALID);
+        }
+        // SAFETY: the pieces are borrowed mutably, so they are valid and do not overlap. The request
+        // checks that they hold all its bytes.
+        let (_, result) =
+            unsafe { self.request(op, iv, assoclen, len, &list, &list, Context::Task) };
+        check(result.0)
+    }
+
     pub fn skcipher(self) -> Skcipher {
         Skcipher(self)
     }

@@ -18,16 +18,20 @@ use super::cipher::{Cipher, Plan, Row};
 /// Encrypt, decrypt or hash a file or stdin with one implementation
 ///
 /// Shows what an implementation makes of your own data. All data is read first, then processed as
-/// one message. If an error occurs or a tag is wrong, nothing is written.
+/// one message by a request to Kiln's crypto API. If an error occurs or a tag is wrong, nothing is
+/// written.
 #[derive(Args)]
 #[command(after_long_help = "\
-Encryption with an AEAD appends the tag to the text. Decryption expects the
-tag at the end of the data unless --tag gives it. A hash writes its digest as
-raw bytes. The key of xts(aes) consists of two AES keys. The key of
-rfc4106(gcm(aes)) is an AES key and 4 bytes of salt. The IV of ccm(aes) is
-the first counter block of RFC 3610. The IV of chacha20 is the number of the
-first block (4 bytes) and the nonce. Every user of the machine can see a key
-on the command line. To prevent that, use --key @FILE.
+AEAD encryption appends the tag to the ciphertext. AEAD decryption expects
+the tag at the end of the data, unless --tag is given. For a hash, the output
+is the digest in raw bytes. With --divide, each piece is an entry of the
+request's scatterlist; a hash gets one update for each piece.
+
+The key of xts(aes) consists of two AES keys. The key of rfc4106(gcm(aes)) is
+an AES key followed by 4 bytes of salt, and its --aad has 8 or 12 bytes. The
+IV of ccm(aes) is the first counter block of RFC 3610. The IV of chacha20 is
+the number of the first block (4 bytes) followed by the nonce. All users of
+the machine can see a key on the command line; --key @FILE prevents this.
 
 Exit status:
   1 if a tag is wrong
@@ -46,10 +50,11 @@ pub struct CryptArgs {
     /// Algorithm, by its name in the kernel's crypto API, such as 'xts(aes)'
     #[arg(long, value_name = "ALG", value_parser = Names, hide_possible_values = true)]
     alg: String,
-    /// Implementation, by driver name [default: the usable one with the highest priority]
+    /// Implementation, by driver name [default: the one with the highest priority that this CPU can
+    /// run]
     #[arg(long = "impl", value_name = "NAME", value_parser = Drivers, hide_possible_values = true)]
     imp: Option<String>,
-    /// Key in hex, or @FILE with hex or raw bytes
+    /// Key in hex, or @FILE to read the key from FILE, in hex or as raw bytes
     #[arg(long, value_name = "HEX|@FILE")]
     key: Option<String>,
     /// IV in hex
@@ -106,8 +111,10 @@ impl Question for CryptArgs {
             divide: &self.divide,
         };
         let cipher = Cipher::new(&plan)?;
-        let pieces = cipher.cut(&read(self.input.as_deref())?);
-        let result = cipher.crypt(&pieces)?;
+        let driver = cipher.driver();
+        let data = read(self.input.as_deref())?;
+        let pieces = cipher.divide(data.len()).count();
+        let result = cipher.crypt(&data)?;
         if session.stopped() {
             return Ok(Exit::Interrupted);
         }
@@ -117,13 +124,13 @@ impl Question for CryptArgs {
         }
         let row = Row {
             alg: alg.name(),
-            imp: cipher.driver(),
+            imp: driver,
             op: match alg.kind() {
                 Kind::Hash => "digest",
                 _ => op_name(op),
             },
             bytes: result.len(),
-            pieces: pieces.len(),
+            pieces,
         };
         session.save::<Self, _>(&Outcome {
             rows: vec![row],
