@@ -59,14 +59,18 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::NoCompiler(names) => write!(
+            Error::NoCompiler(names) if names.contains(", ") => write!(
                 f,
-                "no C compiler found ({names}): apt-get install gcc, or name one in KILN_CC"
+                "no C compiler found ({names}): apt-get install gcc, or name one with --cc or KILN_CC"
+            ),
+            Error::NoCompiler(name) => write!(
+                f,
+                "no compiler '{name}' here: install it, or name another with --cc or KILN_CC"
             ),
             Error::NotACompiler(path) => write!(
                 f,
                 "{} does not answer --version and -print-file-name as gcc and clang do: \
-                 name another compiler in KILN_CC",
+                 name another compiler with --cc or KILN_CC",
                 path.display()
             ),
             Error::Compile {

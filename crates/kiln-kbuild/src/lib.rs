@@ -31,8 +31,13 @@ pub use error::Error;
 pub use expectation::{blocks, bytes, known_answers, Block};
 pub use tiers::TIERS;
 
+use tiers::Tier;
+
 /// Base name of the archive, as a build script passes it to `rustc-link-lib=static`.
 pub const LIBRARY: &str = "kiln_kernel";
+
+/// Smallest number of sources for which precompiling a header takes less time than it saves.
+const WORTH_PRECOMPILING: usize = 4;
 
 /// The configuration of a build of `kernel/`.
 #[derive(Debug, Clone)]
@@ -180,6 +185,28 @@ impl Kbuild {
     /// with the recipe's flags. Afterwards, the caller must call [`rename_implicit_calls`] on the
     /// object.
     pub fn compile_command(&self, compiler: &Compiler, source: &Path, object: &Path) -> Command {
+        let is_assembly = source.extension() == Some(OsStr::new("S"));
+        let language = if is_assembly {
+            recipe::ASSEMBLY
+        } else {
+            recipe::C
+        };
+        let more = [recipe::extra_flags(source), language].concat();
+        let mut cc = self.command(compiler, recipe::tier_of(source), &more);
+        if !is_assembly {
+            // A precompiled header must be the first that is included.
+            if let Some(header) = self.intrinsics(source).filter(|h| precompiled(h).exists()) {
+                cc.arg("-include").arg(header);
+            }
+            cc.arg("-include").arg(self.hidden_header());
+        }
+        cc.arg("-c").arg(self.kernel_dir.join(source));
+        cc.arg("-o").arg(object);
+        cc
+    }
+
+    /// Returns a compiler command without files: the flags of a tier, `more`, and this build's own.
+    fn command(&self, compiler: &Compiler, tier: Option<&Tier>, more: &[&str]) -> Command {
         let mut cc = Command::new(&compiler.path);
         for variable in recipe::IGNORED_ENV {
             cc.env_remove(variable);
@@ -190,18 +217,11 @@ impl Kbuild {
         cc.arg("-isystem").arg(&compiler.headers);
         cc.arg("-I").arg(self.kernel_dir.join("include"));
         cc.arg("-I").arg(self.generated_headers());
-        match recipe::tier_of(source) {
-            Some(tier) => cc
-                .args(&tier.flags)
-                .args(recipe::SIMD)
-                .args(recipe::extra_flags(source)),
+        match tier {
+            Some(tier) => cc.args(&tier.flags).args(recipe::SIMD),
             None => cc.args(recipe::GENERAL),
         };
-        if source.extension() == Some(OsStr::new("S")) {
-            cc.args(recipe::ASSEMBLY);
-        } else {
-            cc.args(recipe::C).arg("-include").arg(self.hidden_header());
-        }
+        cc.args(more);
         for (name, value) in &self.defines {
             cc.arg(format!("-D{name}={value}"));
         }
@@ -209,9 +229,48 @@ impl Kbuild {
             cc.arg("-Werror");
         }
         cc.args(&self.flags);
-        cc.arg("-c").arg(self.kernel_dir.join(source));
-        cc.arg("-o").arg(object);
         cc
+    }
+
+    /// Returns the path of the header that is precompiled for this source, unless the source has
+    /// flags of its own: a precompiled header is only valid for equal flags.
+    fn intrinsics(&self, source: &Path) -> Option<PathBuf> {
+        let tier = recipe::tier_of(source)?;
+        let shares_flags = recipe::extra_flags(source).is_empty();
+        let is_c = source.extension() == Some(OsStr::new("c"));
+        (shares_flags && is_c).then(|| self.intrinsics_dir().join(format!("{}.h", tier.suffix)))
+    }
+
+    fn intrinsics_dir(&self) -> PathBuf {
+        self.out_dir.join("intrinsics")
+    }
+
+    /// Precompiles the intrinsics for each tier that has several sources. Objects are the same with
+    /// and without: a compiler that cannot precompile or use a header reads the original.
+    fn precompile_intrinsics(&self, compiler: &Compiler, objects: &[Object]) -> Result<(), Error> {
+        let mut sources: BTreeMap<PathBuf, Vec<&Path>> = BTreeMap::new();
+        for object in objects {
+            if let Some(header) = self.intrinsics(&object.source) {
+                sources.entry(header).or_default().push(&object.source);
+            }
+        }
+        sources.retain(|_, sources| sources.len() >= WORTH_PRECOMPILING);
+        let headers: Vec<_> = sources.into_iter().collect();
+        let dir = self.intrinsics_dir();
+        fs::create_dir_all(&dir).map_err(|e| Error::io(&dir, e))?;
+        let precompile = |(header, sources): &(PathBuf, Vec<&Path>)| {
+            fs::write(header, recipe::INTRINSICS_H).map_err(|e| Error::io(header, e))?;
+            let mut cc = self.command(compiler, recipe::tier_of(sources[0]), recipe::C);
+            cc.args(["-x", "c-header"]).arg(header);
+            cc.arg("-o").arg(precompiled(header));
+            let output = cc.output().map_err(|e| Error::io(&compiler.path, e))?;
+            if !output.status.success() {
+                // Ignore errors, because the file need not exist.
+                let _ = fs::remove_file(precompiled(header));
+            }
+            Ok(())
+        };
+        in_parallel(&headers, precompile).into_iter().collect()
     }
 
     fn generated_headers(&self) -> PathBuf {
@@ -225,30 +284,13 @@ impl Kbuild {
     /// Compiles `objects` in parallel on all CPUs. Returns the compiler's messages, or the first
     /// error in source order.
     fn compile_all(&self, compiler: &Compiler, objects: &[Object]) -> Result<Vec<String>, Error> {
-        let threads = thread::available_parallelism().map_or(2, |n| n.get().max(2));
-        let next = AtomicUsize::new(0);
-        let worker = || {
-            let mut done = Vec::new();
-            loop {
-                let i = next.fetch_add(1, Ordering::Relaxed);
-                let Some(object) = objects.get(i) else {
-                    return done;
-                };
-                done.push((i, self.compile(compiler, object)));
-            }
-        };
-        let mut results = thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads.min(objects.len()))
-                .map(|_| scope.spawn(worker))
-                .collect();
-            workers
-                .into_iter()
-                .flat_map(|w| w.join().expect("a compiling thread does not panic"))
-                .collect::<Vec<_>>()
-        });
-        results.sort_by_key(|(i, _)| *i);
+        self.precompile_intrinsics(compiler, objects)?;
+        let results = in_parallel(objects, |object| self.compile(compiler, object));
+        // The precompiled headers have up to 150 MB.
+        let dir = self.intrinsics_dir();
+        fs::remove_dir_all(&dir).map_err(|e| Error::io(&dir, e))?;
         let mut messages = Vec::new();
-        for (_, result) in results {
+        for result in results {
             let said = result?;
             if !said.is_empty() {
                 messages.push(said);
@@ -288,6 +330,38 @@ impl Built {
         ld.args(self.objects.iter().map(|o| &o.path));
         run(&mut ld)
     }
+}
+
+/// Returns the path at which gcc and clang look for the precompiled form of a header.
+fn precompiled(header: &Path) -> PathBuf {
+    header.with_extension("h.gch")
+}
+
+/// Calls `work` for each item, on all CPUs, and returns the results in the order of the items.
+fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = thread::available_parallelism().map_or(2, |n| n.get().max(2));
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mut done = Vec::new();
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(i) else {
+                return done;
+            };
+            done.push((i, work(item)));
+        }
+    };
+    let mut results = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads.min(items.len()))
+            .map(|_| scope.spawn(worker))
+            .collect();
+        workers
+            .into_iter()
+            .flat_map(|w| w.join().expect("a compiling thread does not panic"))
+            .collect::<Vec<_>>()
+    });
+    results.sort_by_key(|(i, _)| *i);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Redirects the compiler's implicit calls to the `memcpy` family to the functions in
@@ -380,7 +454,7 @@ mod tests {
             .build()
             .unwrap_err()
             .to_string();
-        assert!(error.contains("kiln-no-such-cc") && error.contains("apt-get install gcc"));
+        assert!(error.contains("'kiln-no-such-cc'") && error.contains("name another"));
         assert_eq!(error.lines().count(), 1, "{error}");
     }
 }
