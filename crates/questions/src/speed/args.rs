@@ -27,21 +27,22 @@ use kiln_timing::{Layout, Level, Op, Tree};
 
 /// Cycles per byte by implementation, key size and length
 ///
-/// Compares Kiln's implementations with each other, with libraries and with kernel trees. Their
-/// measurements alternate. The interval of a result is where the result of a rerun is expected.
+/// Compares Kiln's implementations with each other, with libraries and with kernel trees. All are
+/// measured alternately. An interval (±) is the range in which a rerun's result is expected.
 #[derive(Args)]
 #[command(after_long_help = "\
 Without ALG, all algorithms are measured in all operations. This takes two or
-three minutes, or 20 s with --quick. The table then shows only the fastest
-result of Kiln and of each library; --rows and --json show every
-implementation. With ALG, the table has one column per implementation.
+three minutes, or 20 s with --quick. Without ALG, the table shows only the
+fastest result of Kiln and of each library; --rows and --json show all
+results. With ALG, the table has one column per implementation.
 
-If libraries are measured, Kiln's own crypto API is measured as well (marked
-api). For single messages, a call of the fastest library is compared with a
-call of this API, not with a direct call of Kiln's function. With --tree,
-direct calls of Kiln's functions and of the tree's functions are compared.
-A verdict is 'faster' or 'slower' only if both cycles and time show it. It is
-'disagree' if cycles and time contradict each other, and otherwise 'same'.
+If libraries are measured, Kiln is also measured through its own crypto API
+(marked api). For single messages, the fastest library is compared with calls
+through Kiln's API, not with direct calls of Kiln's functions. With --tree,
+the tree's functions are compared with direct calls of Kiln's functions.
+A verdict is 'faster' or 'slower' only if cycles and time both differ in that
+direction. If cycles and time contradict each other, the verdict is
+'disagree'; in all other cases, it is 'same'.
 
 Before and after timing, every output is compared with that of the generic
 implementation. An implementation with a wrong output gets no result. AEADs
@@ -49,11 +50,11 @@ have 16 bytes of associated data. For ciphers that take only whole blocks,
 the default lengths are rounded up to whole blocks.
 
 Exit status:
-  1 if an output is wrong; a wrong output of another library counts only if
-  --peers or --baseline names the library (auto does not)
+  1 if an output of Kiln or of the tree is wrong, or an output of a library
+  that --peers or --baseline names ('--peers auto' names no library)
 
 Environment:
-  KILN_TIERS=generic,aesni   use only these instruction-set tiers (kiln list)
+  KILN_TIERS=generic,aesni   use only these ISA tiers; 'kiln list' shows all
   KILN_OPENSSL=FILE          the libcrypto to use; likewise KILN_LIBGCRYPT,
                              KILN_NETTLE, KILN_IPSEC_MB and KILN_AWS_LC
 
@@ -68,7 +69,7 @@ Examples:
   kiln speed 'xts(aes)' --via virtio --len 4096 --depth 64
   kiln speed 'xts(aes)' --len 16 --latency    dependent calls
   kiln speed 'gcm(aes)' --multi all    on all cores at once
-  kiln speed 'gcm(aes)' --cold --len 64,1420    cold: first packet after idle
+  kiln speed 'gcm(aes)' --cold --len 64,1420    also with cold caches
   kiln speed --shard 2/8 --out DIR    part 2 of 8 of the work (docs/FLEET.md)
 
 See also:
@@ -78,7 +79,7 @@ pub struct SpeedArgs {
     #[arg(value_name = "ALG", value_parser = Names, hide_possible_values = true)]
     algs: Vec<String>,
     /// Operations: encrypt, decrypt, digest (hashes), derive (key agreement) [default: all; with
-    /// ALG or --impl, decrypt is left out]
+    /// ALG or --impl: all except decrypt]
     #[arg(long, value_delimiter = ',', value_name = "OP,…")]
     op: Vec<String>,
     /// Message lengths in bytes: a list (16,64), a range (16..4112) or a range with a step
@@ -105,36 +106,38 @@ pub struct SpeedArgs {
         value_name = "NAME,…"
     )]
     peers: Vec<String>,
-    /// Also build and measure the crypto code of this Linux source tree or git revision: HEAD~1 in
-    /// the current repository, DIR@HEAD~1 in another. The code runs in a child process
+    /// Also build and measure the crypto code of this Linux source tree, or of a git revision, such
+    /// as HEAD~1 (in this repository) or DIR@HEAD~1 (in DIR). The code runs in a child process
     #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
-    /// With --tree: only run the tree's own tcrypt with this mode number, and print tcrypt's output
+    /// With --tree: instead of Kiln's benchmark, run this mode of the tree's own tcrypt, and print
+    /// tcrypt's output
     #[arg(long, value_name = "MODE", requires = "tree", conflicts_with_all = ["algs", "impls", "len", "baseline"])]
     tcrypt: Option<u32>,
     /// With --tcrypt: seconds for each test; 0 measures the cycles of a few operations
     #[arg(long, value_name = "N", default_value_t = 0, requires = "tcrypt")]
     sec: u32,
-    /// With --level library: also run the benchmarks of the tree's KUnit suites, and compare them
-    /// with Kiln's measurements of the same functions in the same process
+    /// With --level library: also run the benchmarks of the tree's KUnit suites, and compare their
+    /// results with those that Kiln measures for the same functions
     #[arg(long, requires = "tree", conflicts_with_all = ["tcrypt", "layout"])]
     kunit: bool,
     #[command(flatten)]
     build: TreeBuildArgs,
-    /// Compare all results with this baseline: a driver name, 'kiln' (Kiln's best), a library name,
-    /// or 'linux' (the tree)
+    /// Compare all results with a driver, a library, 'linux' (the tree), or 'kiln' (Kiln's
+    /// implementation with the highest priority)
     #[arg(long, value_name = "IMPL|PROVIDER")]
     baseline: Option<String>,
-    /// What to call: primitive, api or library [default: primitive for Kiln, all three for a tree]
+    /// How to call ciphers: primitive, api or library [default: primitive for Kiln, all for a tree]
     ///
-    /// primitive: the cipher's function. api: a driver, through the crypto API; of Kiln's drivers,
-    /// the best one or those in --impl. library: a function that a tree's library exports.
+    /// primitive: call the cipher's function directly. api: send requests to a driver through the
+    /// crypto API. Kiln's driver is the one with the highest priority, unless --impl names drivers.
+    /// library: call a function that the tree's library exports, such as sha256().
     #[arg(long, value_name = "LEVEL")]
     level: Option<Level>,
     /// With --level api: memory layout of the requests, plain or tcrypt
     ///
-    /// plain: many requests with contiguous buffers. tcrypt: one request in pieces of at most a
-    /// page, sent repeatedly, as in Linux's tcrypt.
+    /// plain: many requests, each with contiguous buffers. tcrypt: a single request that is sent
+    /// repeatedly; its buffers are divided into pages, as in Linux's tcrypt.
     #[arg(long, default_value = "plain", value_name = "LAYOUT")]
     layout: Layout,
     /// Measure latency: each call uses the first block of the previous result as its IV, so calls
@@ -158,7 +161,7 @@ pub struct SpeedArgs {
     /// Measure for this many milliseconds; 'kiln compare' uses this for its turns
     #[arg(long, hide = true, value_name = "MS")]
     turn_ms: Option<u64>,
-    /// Print one line per row instead of the table
+    /// Print one line per result instead of the tables
     #[arg(long)]
     rows: bool,
     #[command(flatten)]
@@ -321,10 +324,22 @@ fn ask_tree(args: &SpeedArgs, dir: &Path, session: &Session) -> Result<Exit, Err
         let Some(hosted) = Hosted::build(configured, session)? else {
             return Ok(Exit::Interrupted);
         };
-        let measured = match hosted.measure::<Row>("", &arguments, session)? {
+        let mut measured = match hosted.measure::<Row>("", &arguments, session)? {
             Ok(measured) => measured,
             Err(exit) => return Ok(exit),
         };
+        let differ = kunit::algs_that_differ(&measured.rows);
+        if !(differ.is_empty() || session.global.quick || session.stopped()) {
+            let mut arguments = arguments.clone();
+            if args.algs.is_empty() {
+                arguments.extend(differ.into_iter().map(OsString::from));
+            }
+            match hosted.measure::<Row>("", &arguments, session)? {
+                Ok(again) => kunit::confirm(&mut measured.rows, &again.rows),
+                Err(exit) => return Ok(exit),
+            }
+            kunit::renew_note(&mut measured.notes, &measured.rows);
+        }
         // Every child measures Kiln and the libraries, so keep only their first set of rows.
         let first = sum.rows.is_empty();
         let more = measured.rows.into_iter();

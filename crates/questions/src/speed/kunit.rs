@@ -24,6 +24,9 @@ const AGREE: f64 = 0.02;
 const WINDOW: usize = 10_000_000;
 const CALL: usize = 128;
 
+/// How the note on all rows begins.
+const NOTE: &str = "KUnit's own benchmarks and the same calls, timed in turn over as many bytes";
+
 /// A function's benchmark and the row's calls, timed in the same way and in turn, so that both see
 /// the same clock frequency and the same disturbances. Each list has one result per turn, in 10^6
 /// bytes per second.
@@ -169,6 +172,54 @@ fn percent(result: &Kunit) -> String {
     }
 }
 
+/// Returns the algorithms that have a long row whose results differ, each once.
+pub(super) fn algs_that_differ(rows: &[Row]) -> Vec<String> {
+    let differs = |r: &&Row| is_compared(r) == Some(Agreement::Differ);
+    let mut algs: Vec<String> = rows
+        .iter()
+        .filter(differs)
+        .map(|r| r.alg.to_string())
+        .collect();
+    algs.dedup();
+    algs
+}
+
+/// Extends the intervals of rows that differ by those of the same rows in another process, because
+/// an effect of one process, such as the placement of its memory, is not a property of the code.
+/// A row still differs only if it differs in the same direction in both processes.
+pub(super) fn confirm(rows: &mut [Row], again: &[Row]) {
+    for row in rows {
+        if is_compared(row) != Some(Agreement::Differ) {
+            continue;
+        }
+        let is_same = |r: &&Row| {
+            (&r.imp, &r.alg, &r.op, r.key_bits, r.len)
+                == (&row.imp, &row.alg, &row.op, row.key_bits, row.len)
+        };
+        let second = again.iter().find(is_same).and_then(|r| r.kunit.as_ref());
+        let (Some(first), Some(second)) = (&mut row.kunit, second) else {
+            continue;
+        };
+        let both = |a: Option<f64>, b: Option<f64>, f: fn(f64, f64) -> f64| Some(f(a?, b?));
+        first.kunit_ratio = both(first.kunit_ratio, second.kunit_ratio, |a, b| (a * b).sqrt());
+        first.kunit_ratio_low = both(first.kunit_ratio_low, second.kunit_ratio_low, f64::min);
+        first.kunit_ratio_high = both(first.kunit_ratio_high, second.kunit_ratio_high, f64::max);
+    }
+}
+
+/// Returns the comparison's result if the row is long enough and has one.
+fn is_compared(row: &Row) -> Option<Agreement> {
+    let kunit = row.kunit.as_ref().filter(|_| row.len >= LONG)?;
+    Some(compare(kunit))
+}
+
+/// Replaces the note on the rows as they were measured in the first process.
+pub(super) fn renew_note(notes: &mut [String], rows: &[Row]) {
+    if let Some(old) = notes.iter_mut().find(|note| note.starts_with(NOTE)) {
+        *old = note(rows).unwrap_or_default();
+    }
+}
+
 /// Formats a note that states how many rows agree, and lists the rows that do not.
 pub(super) fn note(rows: &[Row]) -> Option<String> {
     let long = rows.iter().filter(|r| r.len >= LONG);
@@ -183,7 +234,7 @@ pub(super) fn note(rows: &[Row]) -> Option<String> {
     };
     let (differ, undecided) = (names(Agreement::Differ), names(Agreement::Undecided));
     let mut note = format!(
-        "KUnit's own benchmarks and the same calls, timed in turn over as many bytes, from {LONG} B on: {} of {} agree within {} %",
+        "{NOTE}, from {LONG} B on: {} of {} agree within {} %",
         compared.len() - differ.len() - undecided.len(),
         compared.len(),
         100.0 * AGREE
@@ -223,6 +274,7 @@ mod tests {
     fn row(len: usize, ratio: f64, reach: f64) -> Row {
         Row {
             imp: "sha256".into(),
+            alg: "sha256".into(),
             len,
             kunit: Some(Kunit {
                 kunit_mb_per_s: 2000.0 * ratio,
@@ -233,6 +285,38 @@ mod tests {
             }),
             ..Row::default()
         }
+    }
+
+    #[test]
+    fn a_row_differs_only_if_it_differs_in_two_processes() {
+        let verdicts = |first: f64, second: Option<f64>| {
+            let mut rows = [row(4096, first, 0.004), row(64, 0.5, 0.0)];
+            let before = algs_that_differ(&rows);
+            let again: Vec<Row> = second
+                .map(|ratio| row(4096, ratio, 0.004))
+                .into_iter()
+                .collect();
+            confirm(&mut rows, &again);
+            (before.len(), is_compared(&rows[0]).unwrap())
+        };
+        assert_eq!(verdicts(1.28, Some(1.03)), (1, Agreement::Differ));
+        assert_eq!(verdicts(1.28, Some(1.01)), (1, Agreement::Undecided));
+        assert_eq!(verdicts(1.28, Some(0.95)), (1, Agreement::Undecided));
+        assert_eq!(verdicts(1.28, None), (1, Agreement::Differ));
+        // A row that agrees is not measured again, so nothing changes it.
+        assert_eq!(verdicts(1.01, Some(1.28)), (0, Agreement::Agree));
+        let mut rows = [row(4096, 1.28, 0.004)];
+        let mut notes = vec!["other".to_string(), note(&rows).unwrap()];
+        assert!(notes[1].contains("; differ"), "{}", notes[1]);
+        confirm(&mut rows, &[row(4096, 1.01, 0.004)]);
+        renew_note(&mut notes, &rows);
+        assert_eq!(notes[0], "other");
+        assert!(
+            notes[1].contains("sha256 4096 B +13.7 % (+0.6 to +28.4)"),
+            "{}",
+            notes[1]
+        );
+        assert!(notes[1].contains("; cannot tell"), "{}", notes[1]);
     }
 
     #[test]

@@ -236,7 +236,8 @@ pub struct Kunit {
     #[schemars(extend("unit" = "10^6 bytes/s", "x-role" = "figure", "x-heading" = "mean, MB/s"))]
     pub mean_mb_per_s: f64,
     /// Throughput of the KUnit benchmark divided by that of the row's calls: the median over the
-    /// turns. Null if there are fewer than six turns.
+    /// turns. Null if there are fewer than six turns. If the results differ by more than 2 %, a
+    /// second process repeats them; then this is the geometric mean of both processes' ratios.
     #[schemars(extend(
         "x-role" = "figure",
         "x-heading" = "KUnit to Kiln",
@@ -244,9 +245,10 @@ pub struct Kunit {
     ))]
     pub kunit_ratio: Option<f64>,
     /// Lower end of the interval of `kunit_ratio`, nominally 95 %: turns are added until it shows
-    /// whether both agree within 2 %.
+    /// whether both agree within 2 %. If there were two processes, the lower of their two ends.
     pub kunit_ratio_low: Option<f64>,
-    /// Upper end of the interval of `kunit_ratio`.
+    /// Upper end of the interval of `kunit_ratio`. If there were two processes, the higher of their
+    /// two ends.
     pub kunit_ratio_high: Option<f64>,
 }
 
