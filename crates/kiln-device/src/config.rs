@@ -139,6 +139,12 @@ impl Config {
         if self.limits.max_sessions == 0 {
             return refuse("--max-sessions 0: a guest needs at least one".into());
         }
+        if self.limits.max_request == 0 {
+            return refuse("--max-request 0: a request has at least one byte".into());
+        }
+        if self.max_memory == 0 {
+            return refuse("--max-memory 0: a guest's rings need some memory".into());
+        }
         for (i, fd) in self.inherited.iter().enumerate() {
             if *fd < 3 || self.inherited[..i].contains(fd) {
                 return refuse(format!("--fd {fd}: name another descriptor, from 3 on"));

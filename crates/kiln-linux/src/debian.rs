@@ -27,7 +27,10 @@ impl Kernel {
     /// # Errors
     /// Fails if the image is not a bzImage, or the directory does not contain headers.
     pub fn from_user(image: &Path, headers: &Path) -> Result<Kernel, Error> {
-        let head = fs::read(image).map_err(|e| Error::read(image, e))?;
+        let head = fs::read(image).map_err(|source| Error::Image {
+            path: image.to_owned(),
+            source,
+        })?;
         // A bzImage has "HdrS" at offset 0x202 (Documentation/arch/x86/boot.rst).
         if head.get(0x202..0x206) != Some(b"HdrS") {
             return Err(Error::NotBzImage(image.to_owned()));
@@ -322,7 +325,7 @@ mod tests {
         ] {
             assert!(matches!(
                 Kernel::from_user(&image, &headers),
-                Err(Error::Read { .. } | Error::NotBzImage(_))
+                Err(Error::Image { .. } | Error::NotBzImage(_))
             ));
         }
         let mut head = vec![0; 0x300];

@@ -68,6 +68,8 @@ pub enum Error {
         source: io::Error,
     },
 
+    #[error("cannot read the kernel image '{}': {source}: name one such as arch/x86/boot/bzImage", .path.display())]
+    Image { path: PathBuf, source: io::Error },
     #[error("'{}' is not a bzImage: name one such as arch/x86/boot/bzImage", .0.display())]
     NotBzImage(PathBuf),
     #[error("--headers {}: {source}", path.display())]

@@ -141,6 +141,7 @@ impl From<kiln_linux::Error> for Error {
             | E::NoUserMode(_)
             | E::Build { .. }
             | E::NoModule { .. }
+            | E::Image { .. }
             | E::NotBzImage(_)
             | E::NotEmpty(_)
             | E::Headers { .. }

@@ -61,4 +61,4 @@ pub use question::{Question, RowType};
 pub use session::{enter_directory, prepare, Program, Session};
 pub use shard::{Shard, ShardArgs, Share};
 pub use tree_args::TreeBuildArgs;
-pub use unknown::{list, unknown};
+pub use unknown::{is_similar, list, unknown};

@@ -16,8 +16,11 @@ use crate::Error;
 /// existing file's permissions are kept.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let fault = |e: io::Error| {
+        let why = e.to_string();
+        // The crate tempfile adds the name of the temporary file.
+        let why = why.split(" at path ").next().unwrap_or_default();
         Error::input(format!(
-            "cannot write '{}': {e}: name a file in a directory you may write to",
+            "cannot write '{}': {why}: name a file in a directory you may write to",
             path.display()
         ))
     };

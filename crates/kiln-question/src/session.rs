@@ -221,6 +221,9 @@ pub fn prepare(dir: &Path) -> Result<(), Error> {
             dir.display()
         ))
     };
+    if dir.exists() && !dir.is_dir() {
+        return Err(fault(std::io::ErrorKind::NotADirectory.into()));
+    }
     fs::create_dir_all(dir).map_err(fault)?;
     // Create a temporary file to check that the directory is writable; otherwise the results could
     // not be saved after the run.

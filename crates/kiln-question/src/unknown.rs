@@ -13,12 +13,21 @@ pub fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
     let nearest = known
         .iter()
         .min_by_key(|k| osa_distance(name, k))
-        .filter(|k| osa_distance(name, k) <= (name.len() / 3).max(2));
+        .filter(|k| is_similar(name, k));
     let hint = match nearest {
+        // As in `--cases 10 000`.
+        _ if name.bytes().all(|byte| byte.is_ascii_digit()) => {
+            "write numbers without spaces, such as 10000".to_string()
+        }
         Some(near) => format!("did you mean '{near}'? {}", list(known)),
         None => list(known),
     };
     Error::input(format!("unknown {what} '{name}': {hint}"))
+}
+
+/// Returns whether a known name is similar enough to an unknown one to be suggested.
+pub fn is_similar(name: &str, known: &str) -> bool {
+    osa_distance(name, known) <= (name.len() / 3).max(2)
 }
 
 /// Returns the part of the message that lists the accepted names.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use serde_json::{json, Value};
@@ -100,7 +100,12 @@ fn read_text(path: &Path) -> Result<String, Error> {
             "cannot read '{shown}': {why}: name a record that --json or --out wrote"
         ))
     };
-    let file = File::open(path).map_err(|e| fault(e.to_string()))?;
+    let file = File::open(path).map_err(|e| match e.kind() {
+        ErrorKind::PermissionDenied => Error::new(format!(
+            "cannot read '{shown}': {e}: name a record that you may read"
+        )),
+        _ => fault(e.to_string()),
+    })?;
     let mut bytes = Vec::new();
     file.take(MOST_BYTES + 1)
         .read_to_end(&mut bytes)
@@ -108,7 +113,10 @@ fn read_text(path: &Path) -> Result<String, Error> {
     if bytes.len() as u64 > MOST_BYTES {
         return Err(fault(format!("it has more than {} MB", MOST_BYTES >> 20)));
     }
-    String::from_utf8(bytes).map_err(|_| fault("it is not text".to_string()))
+    let text =
+        String::from_utf8(bytes).map_err(|_| fault("it is not text in UTF-8".to_string()))?;
+    // Some editors and shells begin a text with a byte-order mark.
+    Ok(text.trim_start_matches('\u{feff}').to_string())
 }
 
 /// Reads all records in a directory and creates one side per machine, commit and compiler. A record

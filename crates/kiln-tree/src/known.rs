@@ -137,7 +137,7 @@ fn parse(text: &str, name: &str) -> Result<Vec<Entry>, String> {
         }
         let (key, value) = line
             .split_once(':')
-            .ok_or_else(|| wrong("is not 'key: value'"))?;
+            .ok_or_else(|| wrong("expected 'key: value', as described in docs/TREES.md"))?;
         fields.push((number, key.trim().to_owned(), value.trim().to_owned()));
     }
     Ok(entries)
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_list_is_said_with_the_line() {
         for (text, why) in [
-            ("oracle leaks", "list:1: is not 'key: value'"),
+            ("oracle leaks", "list:1: expected 'key: value', as described in docs/TREES.md"),
             (" x", "list:1: continues no line"),
             ("\nwhere: x\n", "list:2: names no oracle"),
             (

@@ -391,8 +391,11 @@ fn benchmark(cache: &Cache) -> Result<(), Error> {
 pub(crate) fn prepare(plan: &Plan, cache: &Cache) -> Result<(Taken, Services), Error> {
     File::create(&cache.log).map_err(|e| Error::cache(&cache.log, e))?;
     let config = &plan.config;
-    let arch = cache.source.join("arch/x86/configs/x86_64_defconfig");
-    let defconfig = fs::read(&arch).map_err(|e| Error::read(&arch, e))?;
+    let name = "arch/x86/configs/x86_64_defconfig";
+    let defconfig = fs::read(cache.source.join(name)).map_err(|e| Error::NotATree {
+        dir: plan.source.dir.clone(),
+        why: format!("{name}: {e}"),
+    })?;
     let wanted = format!("{:016x}", hash(&[&defconfig, &config.key().to_le_bytes()]));
     let stamp = cache.dir.join("configured");
     let path = cache.objects.join(CONFIG);

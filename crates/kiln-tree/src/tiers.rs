@@ -81,7 +81,7 @@ mod tests {
     fn linux_knows_every_name() {
         let mut known = String::new();
         for tree in ["KILN_TEST_TREE", "KILN_TEST_TREE_NEXT"] {
-            let Some(tree) = env::var_os(tree) else {
+            let Some(tree) = env::var_os(tree).filter(|tree| !tree.is_empty()) else {
                 println!("SKIPPED: {tree} is not set");
                 return;
             };

@@ -68,9 +68,12 @@ impl Defaults {
                 .collect(),
         };
         for file in places {
+            // A home directory that this user may not enter, as after a change of user by setpriv,
+            // has no settings for this user.
+            let is_barred = |kind| kind == ErrorKind::PermissionDenied && !file.exists();
             match fs::read_to_string(&file) {
                 Ok(text) => return Defaults::parse(&file, &text),
-                Err(e) if named.is_none() && is_absent(e.kind()) => {}
+                Err(e) if named.is_none() && (is_absent(e.kind()) || is_barred(e.kind())) => {}
                 Err(e) => {
                     return Err(Error::input(format!(
                         "{}: cannot read these defaults: {e}: name a readable file with --defaults, or use --no-defaults",
@@ -89,7 +92,11 @@ impl Defaults {
         };
         let table: Table = toml::from_str(text).map_err(|e| {
             let line = e.span().map_or(1, |span| line(&span));
-            Error::input(format!("{}:{line}: {}", file.display(), e.message()))
+            Error::input(format!(
+                "{}:{line}: {}: correct this line, or use --no-defaults",
+                file.display(),
+                e.message()
+            ))
         })?;
         let mut settings = Vec::new();
         let mut add = |key, value: String, span: Range<usize>| {
@@ -214,7 +221,7 @@ impl Defaults {
             let tree = Path::new(&setting.value);
             if !tree.is_dir() && !is_revision(tree) {
                 return Err(Error::input(format!(
-                    "{}: tree: '{}' is neither a directory nor a git revision",
+                    "{}: tree: '{}' is neither a directory nor a git revision: name a kernel tree",
                     setting.place(),
                     setting.value
                 )));

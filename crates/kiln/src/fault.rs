@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::CommandFactory;
-use kiln_question::{print_error, print_fault, Error};
+use kiln_question::{is_similar, print_error, print_fault, Error};
 
 use crate::cli::Cli;
 
@@ -26,8 +26,8 @@ pub fn report_arguments(e: &clap::Error) -> ExitCode {
         }
         _ => {
             let asked = env::args_os().skip(1).map(|a| a.to_string_lossy().into());
-            let command = command(asked);
-            print_fault(&one_line(e, &command));
+            let asked: Vec<String> = asked.collect();
+            print_fault(&one_line(e, &asked));
             ExitCode::from(2)
         }
     }
@@ -125,10 +125,10 @@ fn instead(command: &str, argument: &str) -> Option<&'static str> {
 }
 
 /// Returns the command that these arguments select, such as `kiln fpu usable`.
-fn command(args: impl Iterator<Item = String>) -> String {
+fn command(args: &[String]) -> String {
     let (mut at, mut words) = (Cli::command(), "kiln".to_string());
     for arg in args {
-        if let Some(sub) = at.find_subcommand(&arg).cloned() {
+        if let Some(sub) = at.find_subcommand(arg).cloned() {
             words = format!("{words} {}", sub.get_name());
             at = sub;
         }
@@ -139,10 +139,13 @@ fn command(args: impl Iterator<Item = String>) -> String {
 /// Replaces error messages of Rust's number parsers and clap's range checks with a text that states
 /// which values are accepted.
 fn in_plain_words(why: &str) -> String {
-    let range = why.split_once(" is not in ");
-    if let Some((least, most)) = range.and_then(|(_, range)| range.split_once("..=")) {
+    if let Some((value, range)) = why.split_once(" is not in ") {
+        let (least, most) = range.split_once("..").unwrap_or((range, ""));
+        let most = most.trim_start_matches('=');
+        // A type's maximum is a limit of the program, not of what is configured.
         let is_open = [u64::MAX.to_string(), u32::MAX.to_string()].contains(&most.to_string());
-        return match is_open {
+        let is_low = value.starts_with('-') || value == "0";
+        return match is_open && is_low {
             true => format!("expected at least {least}"),
             false => format!("expected {least} to {most}"),
         };
@@ -164,8 +167,16 @@ fn is_number(arg: &str) -> bool {
     digits.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
+/// Returns whether clap's suggestion is a likely correction of an argument: similar to it, or an
+/// extension of it.
+fn is_likely(argument: &str, suggestion: &str) -> bool {
+    let [argument, suggestion] = [argument, suggestion].map(|text| text.trim_start_matches('-'));
+    is_similar(argument, suggestion) || suggestion.starts_with(argument)
+}
+
 /// Formats clap's error as one line: what is wrong, what is accepted, and which help to read.
-fn one_line(e: &clap::Error, command: &str) -> String {
+fn one_line(e: &clap::Error, args: &[String]) -> String {
+    let command = &command(args)[..];
     let strings = |kind| match e.get(kind) {
         Some(ContextValue::String(one)) => vec![one.clone()],
         Some(ContextValue::Strings(all)) => all.clone(),
@@ -178,6 +189,13 @@ fn one_line(e: &clap::Error, command: &str) -> String {
         ContextKind::SuggestedValue,
     ];
     let mut near: Vec<String> = near.into_iter().flat_map(strings).collect();
+    let wrong = [
+        ContextKind::InvalidArg,
+        ContextKind::InvalidSubcommand,
+        ContextKind::InvalidValue,
+    ];
+    let wrong: Vec<String> = wrong.into_iter().filter_map(first).collect();
+    near.retain(|near| wrong.iter().any(|wrong| is_likely(wrong, near)));
     // clap puts the most similar suggestion last.
     near.reverse();
     near.truncate(3);
@@ -195,15 +213,26 @@ fn one_line(e: &clap::Error, command: &str) -> String {
     };
     let what = match e.kind() {
         ErrorKind::UnknownArgument if is_number(flag) => {
-            format!("unexpected '{flag}': numbers cannot be negative")
+            // clap takes `-64` for several short flags, and reports the first.
+            let whole = args.iter().find(|arg| arg.starts_with(flag));
+            let number = whole.map_or(flag, String::as_str);
+            format!("unexpected '{number}': numbers cannot be negative")
         }
         ErrorKind::UnknownArgument if flag.starts_with('-') => {
             format!("unknown flag '{flag}'{near}")
         }
-        ErrorKind::UnknownArgument => format!("unexpected argument '{flag}'{near}"),
+        ErrorKind::UnknownArgument => match list_before(command, args, flag) {
+            Some(list) => format!("unexpected argument '{flag}': join a list by commas: {list}"),
+            None => format!("unexpected argument '{flag}'{near}"),
+        },
+        ErrorKind::InvalidUtf8 => {
+            let wrong = args.iter().find(|arg| arg.contains('\u{fffd}'));
+            format!("'{}' is not UTF-8", wrong.map_or("?", String::as_str))
+        }
         ErrorKind::InvalidSubcommand => {
             let name = first(ContextKind::InvalidSubcommand).unwrap_or_default();
-            let near = instead(command, "").map_or(near, |text| format!(": {text}"));
+            let hint = instead(command, "").filter(|_| near.is_empty());
+            let near = hint.map_or(near, |text| format!(": {text}"));
             let full = format!("{command} {name}");
             let full = full.trim_start_matches("kiln ");
             let gap = if near.ends_with('?') { "" } else { ":" };
@@ -219,8 +248,11 @@ fn one_line(e: &clap::Error, command: &str) -> String {
             // If the command does not always require the argument, another flag on this command
             // line must require it.
             let why = match is_required(command, &missing) {
-                true => "",
-                false => ", which another flag of this command line requires",
+                true => String::new(),
+                false => match requiring(command, args, &missing) {
+                    Some(flag) => format!(", which {flag} requires"),
+                    None => ", which another flag of this command line requires".to_string(),
+                },
             };
             format!("missing {}{why}", missing.join(" and "))
         }
@@ -278,6 +310,37 @@ fn is_required(command: &str, args: &[String]) -> bool {
     missing.is_some_and(|missing| args.iter().any(|arg| missing.contains(arg)))
 }
 
+/// Returns the flag of this command line that requires the arguments in `missing`.
+fn requiring<'a>(command: &str, args: &'a [String], missing: &[String]) -> Option<&'a str> {
+    let flags = args
+        .iter()
+        .enumerate()
+        .filter(|(_, arg)| arg.starts_with("--"));
+    let found = flags.into_iter().find(|(at, flag)| {
+        let value = args.get(at + 1).filter(|value| !value.starts_with('-'));
+        let alone = [command, flag].into_iter().chain(value.map(String::as_str));
+        let e = find(command).try_get_matches_from(alone).err();
+        let lacks = e.as_ref().and_then(|e| e.get(ContextKind::InvalidArg));
+        matches!(lacks, Some(ContextValue::Strings(lacks)) if missing.iter().all(|arg| lacks.contains(arg)))
+    });
+    found.map(|(_, flag)| flag.split('=').next().unwrap_or(flag))
+}
+
+/// Returns how to write a list, if the unexpected argument follows the value of a flag that takes a
+/// list.
+fn list_before(command: &str, args: &[String], unexpected: &str) -> Option<String> {
+    let at = args.iter().position(|arg| arg == unexpected)?;
+    let [flag, value] = args.get(at.checked_sub(2)?..at)? else {
+        return None;
+    };
+    let command = find(command);
+    let mut all = command.get_arguments();
+    let delimiter = all
+        .find(|arg| arg.get_long() == flag.strip_prefix("--"))?
+        .get_value_delimiter()?;
+    Some(format!("{flag} {value}{delimiter}{unexpected}"))
+}
+
 /// Lists the names of a command's visible subcommands, separated by commas.
 fn subcommands(command: &str) -> String {
     let at = find(command);
@@ -292,15 +355,15 @@ mod tests {
 
     #[test]
     fn commands_are_found_among_flags() {
-        let of = |args: &[&str]| command(args.iter().map(|a| a.to_string()));
+        let of = |args: &[&str]| command(&args.iter().map(|a| a.to_string()).collect::<Vec<_>>());
         assert_eq!(of(&["--json", "linux", "boot", "--"]), "kiln linux boot");
         assert_eq!(of(&["--bogus"]), "kiln");
     }
 
     fn line(args: &[&str]) -> String {
         let e = Cli::command().try_get_matches_from(args).unwrap_err();
-        let words = args.iter().skip(1).map(|a| a.to_string());
-        one_line(&e, &command(words))
+        let words: Vec<String> = args.iter().skip(1).map(|a| a.to_string()).collect();
+        one_line(&e, &words)
     }
 
     #[test]
@@ -308,7 +371,7 @@ mod tests {
         for (args, wanted) in [
             (
                 &["kiln", "spede"][..],
-                "unknown command 'spede': did you mean 'speed' or 'serve'? see 'kiln --help'",
+                "unknown command 'spede': did you mean 'speed'? see 'kiln --help'",
             ),
             (
                 &["kiln", "speed", "--lens", "16"],
@@ -317,6 +380,22 @@ mod tests {
             (
                 &["kiln", "list", "--seed", "-1"],
                 "unexpected '-1': numbers cannot be negative: see 'kiln list --help'",
+            ),
+            (
+                &["kiln", "ipsec", "--replay-window", "-64"],
+                "unexpected '-64': numbers cannot be negative: see 'kiln ipsec --help'",
+            ),
+            (
+                &["kiln", "benchmark"],
+                "unknown command 'benchmark': see 'kiln --help'",
+            ),
+            (
+                &["kiln", "ctrlq", "--spins", "4294967296"],
+                "--spins '4294967296': expected 1 to 4294967295: see 'kiln ctrlq --help'",
+            ),
+            (
+                &["kiln", "ctrlq", "--spins", "0"],
+                "--spins '0': expected at least 1: see 'kiln ctrlq --help'",
             ),
             (
                 &["kiln", "list", "--seed", "x"],
@@ -346,7 +425,9 @@ mod tests {
             linux.starts_with("'kiln linux' needs a subcommand: build, "),
             "{linux}"
         );
-        let kunit = line(&["kiln", "speed", "--kunit"]);
-        assert!(kunit.contains("which another flag"), "{kunit}");
+        let context = line(&["kiln", "fpu", "prove", "--context", "softirq"]);
+        assert!(context.contains(", which --context requires"), "{context}");
+        let list = line(&["kiln", "fpu", "usable", "--policy", "legacy", "nested"]);
+        assert!(list.contains("--policy legacy,nested"), "{list}");
     }
 }

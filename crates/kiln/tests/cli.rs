@@ -351,7 +351,7 @@ fn a_case_of_a_suite_is_replayed() {
     );
     refuses(&["test", "--suite", "randon"], "did you mean 'random'");
     refuses(
-        &["test", "--suite", "wiped", "--case", "99"],
+        &["test", "--suite", "wiped", "--seed", "3", "--case", "99"],
         "no such case",
     );
     refuses(

@@ -405,7 +405,11 @@ fn bad_input_is_one_line_and_125_for_bisect() {
     fs::write(&bad, "[1,2]").unwrap();
     let none = dir.path().join("none.json");
     fault(&compare(&good, &bad, &[]), 2, "not a record");
-    fault(&compare(&none, &good, &[]), 2, "cannot read");
+    fault(
+        &compare(&none, &good, &[]),
+        2,
+        "no file, directory or git revision",
+    );
     fault(
         &compare(&good, &good, &["--max-regression", "-1"]),
         2,
@@ -413,6 +417,8 @@ fn bad_input_is_one_line_and_125_for_bisect() {
     );
     fault(&kiln(&["compare", good.to_str().unwrap()]), 2, "<B>");
     fault(&compare(&good, &bad, &["--bisect"]), 125, "not a record");
+    // The baseline is the same for all commits, so git bisect must end.
+    fault(&compare(&bad, &good, &["--bisect"]), 128, "not a record");
     // With --bisect, a missing result must not count as a regression.
     assert_eq!(
         compare(&good, &good, &["--bisect", "--max-regression", "5"]).status,

@@ -113,7 +113,7 @@ fn spawn_on(command: &mut Command, cores: Option<&CoreList>) -> Result<Child, Er
     let child = match done {
         Ok(allowed) if allowed == *cores => start(command),
         _ => Err(Error::input(format!(
-            "--device-cpu {cores}: not all of these cores exist and may be used by this process: name others"
+            "--device-cpu {cores}: this process may not use all of these cores, or not all exist: 'nproc' counts those it may use"
         ))),
     };
     match (pin_within(&before, &before), child) {
@@ -157,10 +157,7 @@ pub(crate) fn explain(socket: &Path, is_given: bool, error: &kiln_driver::Error)
         ""
     };
     let line = format!("{place}: {error}: {advice}{other}");
-    match file.is_ok() {
-        true => Error::lacks(line),
-        false => Error::input(line),
-    }
+    Error::lacks(line)
 }
 
 /// Returns the CPU time that the threads of a process and of its children have used so far

@@ -14,11 +14,12 @@ use kiln_question::{Error, Exit, Question, Session};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 
-/// The virtio-crypto device on a vhost-user socket
+/// Serve a virtio-crypto device over vhost-user
 ///
 /// Serves virtual machines under QEMU and other hypervisors, and programs that contain a
-/// virtio-crypto driver. Each connection is a separate guest and has a separate process. A guest
-/// cannot use the sessions of other guests. When a guest disconnects, its sessions are wiped.
+/// virtio-crypto driver. Each connection counts as one guest, and is served by a separate process.
+/// A guest cannot use the sessions of other guests. When a guest disconnects, its sessions are
+/// wiped.
 #[derive(Args)]
 #[command(after_long_help = "\
 On SIGTERM or Ctrl-C, the device serves the requests that are already in the
@@ -51,8 +52,8 @@ pub struct ServeArgs {
     /// Print the device's type as JSON and exit, as virtual machine managers expect
     #[arg(long)]
     print_capabilities: bool,
-    /// Number of data queues, each with its own thread; they are queues 0 to N-1, and the control
-    /// queue is N
+    /// Number of data queues, each served by a separate thread. The data queues have the numbers 0
+    /// to N-1; the control queue is queue N
     #[arg(long, value_name = "N", default_value_t = 4)]
     queues: u16,
     /// Where control requests are served: on the control queue's thread (inline) or on a second
@@ -81,7 +82,7 @@ pub struct ServeArgs {
     /// unlimited]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     max_bytes: Option<u64>,
-    /// Maximum CPU time of the process that serves a guest, in percent of one core [default:
+    /// Maximum CPU usage of the device's process for each guest, in percent of one core [default:
     /// unlimited]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(1..))]
     max_cpu: Option<u64>,

@@ -13,25 +13,27 @@ use kiln_virtio_check::{
 /// Test a virtio-crypto device for correctness and safety; KTAP on stdout
 ///
 /// For developers and operators of virtio-crypto devices on a vhost-user socket: Kiln's or any
-/// other. First compares the results of all services that the device offers with published vectors,
-/// in each request format (without REVISION_1, with it, stateless). Then checks how the device
-/// handles requests and rings of a hostile driver, and messages of a hostile front end.
+/// other. First compares the results of every service that the device offers with published test
+/// vectors. This is done in all three request formats: without REVISION_1, with REVISION_1, and
+/// stateless. Then checks how the device handles malicious requests and rings from a driver, and
+/// malicious messages from a front end.
 #[derive(Args)]
 #[command(after_long_help = "\
-Each check opens a new connection, so the device must accept one after the
-other. Checks of what the device does not offer are skipped. The device
-itself must serve its control queue, on this socket. If the device accepts
-two connections at a time, some hostile checks use the second to see whether
-other drivers are still served.
+Each check opens a new connection, so the device must accept connections one
+after the other. Checks of features that the device does not offer are
+skipped. The device must serve the control queue itself, on this socket: a
+device that takes sessions only as vhost-user messages cannot be tested. If
+the device accepts two connections at a time, some hostile checks use the
+second one to see whether other drivers are still served.
 
 All checks together take 10 to 30 s. With kiln serve, which by default limits
 new connections to 5 per second after the first 64, they take about a minute.
 To avoid this, start kiln serve with --max-new-guests 100. The hostile checks
 cause warnings in the device's log.
 
-The brackets at the end of a line name the rule that was checked: a section
-of the virtio specification, version 1.3, or a vhost-user message. Section
-5.9.7 of version 1.3 is 5.9.9 in version 1.4.
+Each result line ends with the checked rule in brackets: a section of version
+1.3 of the virtio specification, or a vhost-user message. Section 5.9.7 of
+version 1.3 has the number 5.9.9 in version 1.4.
 
 Exit status:
   1 if a check failed
@@ -47,7 +49,8 @@ pub struct VirtioCheckArgs {
     /// Path of the device's vhost-user socket
     #[arg(long, value_name = "PATH", required_unless_present = "list")]
     socket: Option<PathBuf>,
-    /// List all checks with the sections that they refer to, and exit
+    /// List all checks, each with its section of the virtio specification or its vhost-user
+    /// message, and exit
     #[arg(long)]
     list: bool,
 }
@@ -71,8 +74,7 @@ impl Question for VirtioCheckArgs {
         let offer = match offer(&target) {
             Ok(offer) => offer,
             Err(Fault::Stopped) => return Ok(Exit::Interrupted),
-            Err(e @ Fault::Connect(_)) => return Err(Error::input(what(&e))),
-            Err(e @ Fault::Late(_)) => return Err(Error::lacks(what(&e))),
+            Err(e @ (Fault::Connect(_) | Fault::Late(_))) => return Err(Error::lacks(what(&e))),
             Err(e @ Fault::Refused) => {
                 let what = what(&e);
                 return Err(Error::lacks(format!(

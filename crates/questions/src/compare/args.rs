@@ -32,31 +32,33 @@ const TURNS: usize = 10;
 const QUICK_MS: u64 = 14_000;
 const USUAL_MS: u64 = 600_000;
 
-/// What changed between two records or two kernel trees, beyond the noise
+/// Which results of two runs or two kernel trees differ beyond the noise
 ///
-/// For reviewers of a patch. A and B can be records: what --json printed or --out wrote, for one
-/// command or for a whole survey. A directory of records and a report (HTML) work as well. Rows of
-/// A and B are matched by what they measure (algorithm, implementation, length, ...).
+/// For reviewers of a patch. A and B can be records: JSON files that --json printed or --out wrote,
+/// for one command or for a survey. They can also be directories of records, or reports (HTML). A
+/// result in A is compared with the result in B for the same algorithm, implementation, length, ...
 ///
 /// A and B can also be kernel trees, or git revisions of one: HEAD~1 in the current repository,
-/// DIR@HEAD~1 in another. A file or directory with such a name is used instead of the revision.
-/// Trees are built and measured; two trees are measured in turns, so that changes in the machine's
-/// state affect both.
+/// DIR@HEAD~1 in another. If a file or directory has the name of a revision, it is used instead of
+/// the revision. Kiln builds and measures the trees. Two trees are measured alternately, so that
+/// changes in the machine's state affect both.
 ///
-/// The rows in which B is slowest compared with A are listed first. The last line counts the rows
-/// in which B is faster, slower and equal, and those that could not be judged.
+/// The table has one row per result; the rows in which B is slowest relative to A come first. The
+/// last line counts the rows in which B is faster, slower or equal, and rows not judged.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status:
-  1 if a row that A and B share has a result in A but none in B
-  1 with --max-regression, if a row is more than PCT per cent slower in B,
-    at both ends of its interval
+  1 if a row of both A and B has a number in A but not in B
+  1 with --max-regression, if B is more than PCT per cent slower in a row,
+    even at the lower end of the ratio's interval
   1 with --max-regression but without --allow-unjudged, if a row cannot be
-    judged: it has no interval or no number in A, only one side has it, or
-    it exceeds PCT in only one of cycles and time
+    judged
   2 if A and B have no row in common (125 with --bisect)
-  125 with --bisect, if A or B cannot be built or measured, or if only the
-    third of these rules applies
+  125 with --bisect, if B cannot be read, built or measured, or if B fails
+    only because rows cannot be judged
+  128 with --bisect, if A is a record that cannot be read (git bisect ends)
+  A row cannot be judged if only A or only B has it, if A has no number, if
+  the ratio has no interval, or if only cycles or only time exceed PCT.
 
 Examples:
   kiln compare before.json after.json --max-regression 5
@@ -77,11 +79,11 @@ pub struct CompareArgs {
     /// What to compare with A; accepts the same kinds of arguments as A
     #[arg(value_name = "B")]
     b: PathBuf,
-    /// Output format: commit-message, a table of at most 72 columns, indented for a commit message
+    /// Output format. The only value is commit-message: an indented table of at most 72 columns
     #[arg(long, value_name = "FORMAT", conflicts_with = "json")]
     format: Option<Format>,
-    /// Exit with status 1 if a row is more than PCT per cent slower in B, at both ends of its
-    /// interval, or cannot be judged
+    /// Exit with status 1 if a result is more than PCT per cent slower in B, even at the lower end
+    /// of the ratio's interval, or if a result cannot be judged
     #[arg(long, value_name = "PCT", allow_negative_numbers = true)]
     max_regression: Option<f64>,
     /// With --max-regression: do not fail because of rows that cannot be judged
@@ -102,10 +104,10 @@ pub struct CompareArgs {
     /// For trees: message lengths in bytes, as in 'kiln speed --len'
     #[arg(long, value_name = "LIST")]
     len: Option<String>,
-    /// For trees: sizes of cipher keys in bits
+    /// For trees: key sizes to measure, in bits, as in 'kiln speed --key-bits'
     #[arg(long, value_name = "N,…")]
     key_bits: Option<String>,
-    /// For trees: level of the calls, primitive, api or library, as in 'kiln speed' [default: all]
+    /// For trees: primitive, api or library calls, as in 'kiln speed --level' [default: all three]
     #[arg(long, value_name = "LEVEL")]
     level: Option<String>,
     #[command(flatten)]
@@ -161,6 +163,16 @@ impl Question for CompareArgs {
                 return Err(Error::input(format!(
                     "--max-regression {percent}: use a percentage of 0 or more"
                 )));
+            }
+        }
+        if !(is_tree(&self.a) || is_tree(&self.b)) {
+            self.check_for_records()?;
+        }
+        if self.bisect && !is_tree(&self.a) {
+            // A baseline that cannot be read is the same for all commits, so skipping them is no use.
+            if let Err(e) = record(&self.a) {
+                print_error(&e);
+                return Ok(Exit::Refused(ABORT));
             }
         }
         let (a, b, notes) = match sides(self, session) {
@@ -220,6 +232,31 @@ impl Question for CompareArgs {
     }
 }
 
+/// The exit status with which a command ends `git bisect run`.
+const ABORT: u8 = 128;
+
+impl CompareArgs {
+    /// Rejects options that select what to measure, because records have been measured already.
+    ///
+    /// # Errors
+    /// Fails with the option's name.
+    fn check_for_records(&self) -> Result<(), Error> {
+        let given = [
+            ("--alg", !self.algs.is_empty()),
+            ("--op", self.op.is_some()),
+            ("--len", self.len.is_some()),
+            ("--key-bits", self.key_bits.is_some()),
+            ("--level", self.level.is_some()),
+        ];
+        match given.iter().find(|(_, given)| *given) {
+            Some((flag, _)) => Err(Error::input(format!(
+                "{flag} selects what to measure in kernel trees, and neither A nor B is a tree or a git revision: leave {flag} out"
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Returns whether the path names a tree: a git revision, or a directory that contains a Makefile
 /// or no records. If such a directory is not a kernel tree, the attempt to open it later reports
 /// the reason.
@@ -236,6 +273,11 @@ fn is_tree(path: &Path) -> bool {
 /// Reads the record of one side, or all records in a bundle, report or directory.
 fn record(path: &Path) -> Result<Side, Error> {
     let name = path.display().to_string();
+    if !path.exists() {
+        return Err(Error::input(format!(
+            "cannot read '{name}': no file, directory or git revision has this name: name a record, a kernel tree or a revision"
+        )));
+    }
     let found = kiln_report::Side::read(path).map_err(|e| Error::input(e.to_string()))?;
     match &kiln_report::gather(found)[..] {
         [one] => Side::from_records(&name, &one.records),

@@ -163,15 +163,19 @@ impl Side {
     pub(super) fn from_records(name: &str, records: &[Value]) -> Result<Side, Error> {
         let mut side = Side::from_rows(name, &typed_rows(records));
         if side.figures.is_empty() {
-            let mut fields: Vec<&str> = Vec::new();
-            for field in row_types().iter().flat_map(compared) {
-                if !fields.contains(&field.name.as_str()) {
-                    fields.push(&field.name);
+            let mut commands: Vec<&str> = Vec::new();
+            let comparable = |of: &&RowType| compared(of).next().is_some();
+            for of in row_types().iter().filter(comparable) {
+                let name = of.commands.first().map_or("", String::as_str);
+                if !commands.contains(&name) {
+                    commands.push(name);
                 }
             }
+            let of = records.iter().find_map(|record| record["command"].as_str());
             return Err(Error::input(format!(
-                "'{name}' has nothing to compare: no row has {}: name records of speed, fpu, ipsec, compilers or ctrlq",
-                fields.join(" or ")
+                "'{name}' has no result that can be compared{}: name a record of {}",
+                of.map_or(String::new(), |of| format!("; it is a record of '{of}'")),
+                commands.join(", ")
             )));
         }
         side.title = title(name, records);
@@ -521,7 +525,9 @@ mod tests {
     fn records_without_figures_are_refused_in_one_line() {
         let record = |of: &str, row: Value| json!({"command": "x", "type": of, "rows": [row]});
         let e = Side::from_records("r", &[record("x", json!({"a": 1}))]).unwrap_err();
-        assert!(e.to_string().contains("cycles_per_op or"), "{e}");
+        let line = e.to_string();
+        let wanted = "it is a record of 'x': name a record of speed";
+        assert!(line.contains(wanted), "{line}");
         assert_eq!(e.exit_code(), 2);
         let both = [
             record("speed", json!({"alg": "a", "cycles_per_op": 1.0})),

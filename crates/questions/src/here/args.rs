@@ -54,14 +54,15 @@ whose drivers do not defer to cryptd: docs/MODULE.md.
 See also:
   docs/HERE.md, docs/FINDINGS.md, docs/MODULE.md")]
 pub struct HereArgs {
-    /// Judge the kernel whose files are in DIR, under their full paths, such as DIR/proc/crypto and
-    /// DIR/boot/config-6.12.0; --record DIR creates such a directory
+    /// Judge another kernel, from copies of its files in DIR, such as DIR/proc/crypto and
+    /// DIR/boot/config-6.12.0; 'kiln here --record DIR' on that machine makes these copies
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Only copy to DIR the files that would be read; DIR must be empty or not exist
+    /// Judge nothing; copy to DIR the files that kiln here reads; DIR must be empty or not exist
     #[arg(long, value_name = "DIR", conflicts_with_all = ["bpftrace", "live", "check"])]
     record: Option<PathBuf>,
-    /// Only print a bpftrace script that measures how long FPU sections last, by caller
+    /// Judge nothing; print a bpftrace script that measures how long the FPU sections of each
+    /// caller last
     #[arg(long, conflicts_with_all = ["live", "check"])]
     bpftrace: bool,
     /// Also run the script of --bpftrace for this many seconds; needs root and bpftrace

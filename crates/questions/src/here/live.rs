@@ -35,8 +35,8 @@ pub(super) fn trace(machine: &Machine, seconds: u64, stop: &AtomicBool) -> Resul
             .find(|o| !config.is_set(o));
         if let Some(option) = missing {
             return Err(Error::lacks(format!(
-                "--live: {}: {}: this kernel cannot be traced by bpftrace: use one that is built with it",
-                config.path,
+                "--live: /{}: {}: bpftrace cannot trace this kernel: boot one that is built with this option",
+                config.path.trim_start_matches('/'),
                 config.words(option)
             )));
         }

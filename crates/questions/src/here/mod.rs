@@ -39,4 +39,4 @@ mod view;
 pub(crate) use args::HereArgs;
 pub(crate) use config::condense_config;
 pub(crate) use files::{condense, SOURCES};
-pub(crate) use recording::write_recording;
+pub(crate) use recording::{check_recording, write_recording};

@@ -31,6 +31,24 @@ pub(super) fn read_files(root: &Root) -> BTreeMap<String, Vec<String>> {
     files
 }
 
+/// Checks that a recording can be written to `dir`.
+///
+/// # Errors
+/// Fails if the directory is not empty.
+pub(crate) fn check_recording(dir: &Path) -> Result<(), Error> {
+    match fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
+        true => Err(refuse(dir, "is not empty")),
+        false => Ok(()),
+    }
+}
+
+fn refuse(path: &Path, what: &str) -> Error {
+    Error::input(format!(
+        "'{}': {what}: name an empty directory, or one to be made",
+        path.display()
+    ))
+}
+
 /// Writes files to `dir`, which must be empty. The keys of `files` are paths relative to `dir`.
 /// Returns the number of bytes written.
 ///
@@ -40,27 +58,19 @@ pub(crate) fn write_recording(
     dir: &Path,
     files: &BTreeMap<String, Vec<String>>,
 ) -> Result<usize, Error> {
-    let fault = |path: &Path, what: &str| {
-        Error::input(format!(
-            "'{}': {what}: name an empty directory, or one to be made",
-            path.display()
-        ))
-    };
-    if fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(fault(dir, "is not empty"));
-    }
+    check_recording(dir)?;
     let mut bytes = 0;
     for (path, lines) in files {
         let below = Path::new(path);
         let plain = |c: Component| matches!(c, Component::Normal(_));
         if !below.components().all(plain) {
-            return Err(fault(below, "leads out of the recording"));
+            return Err(refuse(below, "leads out of the recording"));
         }
         let path = dir.join(below);
         let text: String = lines.iter().flat_map(|l| [l.as_str(), "\n"]).collect();
         fs::create_dir_all(path.parent().unwrap_or(dir))
             .and_then(|()| fs::write(&path, &text))
-            .map_err(|e| fault(&path, &e.to_string()))?;
+            .map_err(|e| refuse(&path, &e.to_string()))?;
         bytes += text.len();
     }
     Ok(bytes)

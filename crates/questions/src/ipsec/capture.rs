@@ -57,7 +57,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Packet>, Error> {
     let bytes = read_at_most(LARGEST, file, found.len()).map_err(|e| cannot(e.to_string()))?;
     parse(&bytes).map_err(|f| {
         Error::input(format!(
-            "--load pcap: '{name}' at offset {}: {}: capture it again, or repair it with tcpdump -r … -w …",
+            "--load pcap: '{name}' at offset {}: {}: capture packets with tcpdump -i any -w FILE",
             f.offset, f.why
         ))
     })

@@ -11,63 +11,65 @@ use kiln_question::{read_facts, table, Error, Exit, Progress, Question, RowType,
 use super::fidelity_view;
 use super::qemu_args::QemuArgs;
 
-/// IPsec and dm-crypt in a stock kernel, with and without the kiln-crypto-dkms module
+/// Test IPsec and dm-crypt in a stock kernel, with and without kiln-crypto-dkms
 ///
 /// Boots a stock x86-64 kernel under QEMU with the module of the package kiln-crypto-dkms. On one
 /// CPU, packets pass through IPsec between network namespaces while dm-crypt writes to a disk.
 /// Every byte that is received or read back is checked.
 #[derive(Args)]
 #[command(after_long_help = "\
-The load has two IPsec modes: transport, in which softirqs only decrypt, and
-tunnel, in which softirqs encrypt and decrypt. Each mode runs with AES-GCM,
-and with AES-CBC plus HMAC-SHA-256. All four loads first use Linux's own
-drivers, then Kiln's (prefer=1). A timer's softirq sends the packets in
-bursts, and often interrupts an FPU section of dm-crypt. Finally, the module
-is repeatedly loaded, used and unloaded while packets and disk writes
-continue (--cycles).
+Packets are sent in two IPsec modes: transport, in which softirqs only
+decrypt, and tunnel, in which softirqs encrypt and decrypt. Each mode runs
+with AES-GCM, and with AES-CBC plus HMAC-SHA-256. These four loads run first
+with Linux's own drivers, then with Kiln's (module parameter prefer=1). A
+timer's softirq sends the packets in bursts, and often interrupts an FPU
+section of dm-crypt. Finally, the module is repeatedly loaded, used and
+unloaded while packets and disk writes continue (--cycles).
 
-Before these loads, three properties of the module are checked. It can be
-unloaded after the first security association of the boot. Without prefer=1,
-Linux's drivers keep the highest priorities. Parameters that match no driver
-are refused.
+Before these loads, three properties of the module are checked. The module
+can be unloaded after it served the first security association of the boot.
+Without the parameter prefer=1, Linux's drivers keep the highest priorities.
+If the parameters match no driver, the module refuses to load.
 
 --sections N adds a load without a network (mode timer), which ends after N
-nested sections. A task encrypts and decrypts sectors of 4 KiB (XTS) and
+nested FPU sections. A task encrypts and decrypts sectors of 4 KiB (XTS) and
 messages of up to 4 KiB (ChaCha20-Poly1305). A timer interrupts the task, and
 the timer's softirq encrypts or decrypts 1 to 8 messages of 40 to 1372 bytes
-(AES-GCM or ChaCha20-Poly1305). All results are compared with results from
-before the timer's start.
+(AES-GCM or ChaCha20-Poly1305). All results are compared with reference
+results, which were computed before the timer started.
 
-Controls (modules with a planted fault that must be noticed):
-  one bit of a known answer is wrong: its driver must not be offered
+Controls (each line: a planted fault, and what must happen then):
+  one bit of a known answer is wrong: the driver with this answer must not be
+    offered
   registers are not saved: damage must be found on the disk, in the registers
-    of a program, and in mode timer
-  the self-test of nested sections fails: they must be switched off
-  the kernel's random number generator gets Kiln's driver: the module must
-    fail to unload
-  one mistake per detector that the kernel was built with (PROVE_LOCKING,
-    KASAN, KCSAN and others): the kernel must report each
+    of a program, and in the load of mode timer
+  the self-test of nested sections fails: nested sections must be turned off
+  the kernel's random number generator gets Kiln's driver: unloading the
+    module must fail
+  one mistake for each error detector that the kernel was built with, such as
+    PROVE_LOCKING, KASAN or KCSAN: the kernel must report every mistake
 
-The programs ip, tc and dmsetup are copied from this machine.
+The programs ip, tc and dmsetup are copied from this machine into the guest.
 
-The module is built on this machine from the package's sources. But with
---system, apt-get installs the package in the guest, and DKMS builds the
-module there, which takes many minutes under QEMU's translator. After the
+By default, the module is built on this machine from the package's sources.
+With --system, apt-get installs the package in the guest, and DKMS builds the
+module there; this takes many minutes under QEMU's translator. After the
 loads, the package is removed, and must not leave a file. --system needs
 mke2fs, and root rights to read the system's files. It also copies mount, cp,
-chroot and xz from this machine.
+chroot and xz from this machine into the guest.
 
-A boot is planned to take 10 * (SECONDS + 20) + 20 * CYCLES + SECTIONS / 1000 +
-120 seconds, and 3600 more with --system. If it takes --limit seconds longer
-than planned, it is killed.
+The planned duration of a boot in seconds is
+10 * (SECONDS + 20) + 20 * CYCLES + SECTIONS / 1000 + 120;
+--system adds 3600. A boot that takes --limit seconds longer is killed.
 
 Exit status:
   1 if one of these happened:
     a byte was wrong, or the kernel reported a fault
-    with the module, a packet was lost or deferred to cryptd
-    a control's fault was not noticed
+    in a load with the module, a packet was lost or deferred to cryptd
+    a control did not have the effect that is described above
     a load did not run, or ended before --sections or --cycles was reached
-    IPsec with the module opened fewer than 100 nested sections
+    the IPsec loads with the module opened fewer than 100 nested sections in
+      total
     a driver was missing, or had not passed its self-test
     the module did not load or unload as described above
     with --system, DKMS did not install the module, or files of the removed
@@ -84,17 +86,18 @@ See also:
 pub(super) struct DkmsArgs {
     #[command(flatten)]
     qemu: QemuArgs,
-    /// Seconds that the load runs for each mode and algorithm
+    /// Duration of each IPsec load in seconds; each combination of mode and algorithm is one load
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
     /// Number of times to load, use and unload the module while packets and disk writes continue
     #[arg(long, value_name = "CYCLES", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     cycles: u32,
-    /// Number of nested sections in the load without a network (mode timer); 0 omits this load
+    /// The load without a network (mode timer) ends after this many nested FPU sections; 0 omits
+    /// this load
     #[arg(long, value_name = "SECTIONS", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     sections: u64,
-    /// Root directory of a Debian system with DKMS and the kernel's headers; the guest gets a copy,
-    /// in which apt-get installs the package
+    /// Directory with the files of a whole Debian system, including DKMS and the kernel's headers.
+    /// The guest gets a copy, in which apt-get installs the package
     #[arg(long, value_name = "DIR", requires = "package")]
     system: Option<PathBuf>,
     /// With --system: the package file to install, which packaging/dkms.sh creates
@@ -126,6 +129,14 @@ impl Question for DkmsArgs {
     }
 
     fn run(&self, session: &Session) -> Result<Exit, Error> {
+        for (flag, path) in [("--system", &self.system), ("--package", &self.package)] {
+            if let Some(path) = path.as_ref().filter(|path| !path.exists()) {
+                return Err(Error::input(format!(
+                    "{flag} '{}': No such file or directory: see 'kiln linux dkms --help'",
+                    path.display()
+                )));
+            }
+        }
         let progress = Progress::start();
         let (kernel, compiler) = self.qemu.find(&progress)?;
         let building = |what: &str| progress.report(0.05, what);

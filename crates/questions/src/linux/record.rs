@@ -92,6 +92,7 @@ impl Question for RecordArgs {
                 "--json: a recording is a directory without rows: leave --json out",
             ));
         }
+        here::check_recording(&self.dir)?;
         qemu::check()?;
         let compiler = Compiler::from_env().map_err(kiln_linux::Error::Compiler)?;
         let progress = Progress::start();

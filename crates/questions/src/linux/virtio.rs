@@ -13,22 +13,25 @@ use super::kernel_args::KernelArgs;
 use super::seconds::seconds;
 use super::{qemu_args, virtio_view};
 
-/// Linux's own virtio_crypto driver with Kiln's device, or with another device
+/// Test Linux's own virtio_crypto driver with Kiln's or another device
 ///
-/// Boots Linux, whose virtio_crypto driver then uses a device on a vhost-user socket. The driver's
-/// self-tests use the device; then threads create and destroy sessions and send messages, and the
-/// rates are measured.
+/// Boots Linux, whose virtio_crypto driver then uses a device on a vhost-user socket. First, the
+/// kernel's self-tests of this driver run on the device. Then threads in the guest create and
+/// destroy sessions and send messages, and the rates are measured.
 #[derive(Args)]
 #[command(after_long_help = "\
 Without --socket, the command starts 'kiln serve' and uses it as the device.
-The guest is user mode Linux, built from --tree. With --qemu, the guest is
-Debian's stock kernel under QEMU, which reaches the device by
-cryptodev-vhost-user.
+By default, the guest is user mode Linux, built from --tree. With --qemu, the
+guest is Debian's stock kernel under QEMU. QEMU's cryptodev-vhost-user then
+connects the guest to the device.
 
 Threads in the guest make three kinds of traffic:
-  new keys for cbc(aes): each destroys two sessions and creates two
-  new keys for rsa: each destroys one session and creates one
-  messages for cbc(aes): each result is compared with Linux's generic code
+  cipher-sessions    set new keys of cbc(aes); each new key destroys two
+                     sessions and creates two
+  akcipher-sessions  set new keys of rsa; each new key destroys one session
+                     and creates one
+  cipher-data        encrypt messages with cbc(aes), and compare each result
+                     with that of Linux's generic code
 
 Exit status:
   1 if the guest lacks the driver for cbc(aes), a self-test did not pass, a
@@ -70,7 +73,7 @@ pub(super) struct VirtioArgs {
     /// Size of each message in bytes: a multiple of 16, at most 65536
     #[arg(long, value_name = "BYTES", default_value_t = 4096, value_parser = len)]
     len: u32,
-    /// Kill the boot after this many seconds
+    /// Kill the guest after this many seconds, even if measurements are still running
     #[arg(long, value_name = "SECONDS", default_value_t = 170.0, value_parser = seconds)]
     limit: f64,
 }
@@ -90,6 +93,12 @@ impl Question for VirtioArgs {
     }
 
     fn run(&self, session: &Session) -> Result<Exit, Error> {
+        if let Some(socket) = self.socket.as_ref().filter(|socket| !socket.exists()) {
+            return Err(Error::input(format!(
+                "--socket '{}': No such file or directory: start a device there (kiln serve --socket PATH), or leave --socket out",
+                socket.display()
+            )));
+        }
         let progress = Progress::start();
         let outcome = match self.qemu {
             true => under_qemu(self, session, &progress)?,

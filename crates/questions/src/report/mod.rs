@@ -9,16 +9,16 @@ use kiln_question::{prepare, print, print_fault, replace, Error, Exit, Question,
 use kiln_report::export::Format;
 use kiln_report::{gather, missing_shards, Options, Side};
 
-/// Turn records into an HTML page, CSV, Markdown or KTAP
+/// Turn JSON results into HTML, CSV, Markdown or KTAP
 ///
-/// Use this for an email, a patch or a bug report. A record is what --json printed or --out wrote.
-/// The page is a single file that loads nothing else. It contains pictures, tables with intervals,
-/// the commands that repeat the measurements, and the records. So report and compare also accept a
-/// page as input. In the tables, records of different commands on one machine share a column.
-/// Records of different machines, or several of one command, get a column each, with results for
-/// the same item in one row. The records of a directory get one column per machine, commit and
-/// compiler. The page is written to ./kiln-report.html unless --out names a directory or FILE.html.
-/// An existing file is overwritten only if it is a report.
+/// Use this for an email, a patch or a bug report. A record is a JSON file that --json printed or
+/// --out wrote. The HTML page is a single file that loads nothing else. The page contains pictures,
+/// tables with intervals, the commands that repeat the measurements, and the records. A page
+/// therefore also serves as input for report and compare. In the tables, records of different
+/// commands on one machine share a column. Records of different machines, or of repeated runs of a
+/// command, get one column each. Records in one directory get one column per machine, commit and
+/// compiler. The page is written to ./kiln-report.html; with --out DIR, to DIR/report.html; with
+/// --out FILE.html, to FILE.html. An existing file is overwritten only if it is a report.
 #[derive(Args)]
 #[command(after_long_help = "\
 Formats, on stdout:
@@ -31,8 +31,8 @@ Formats, on stdout:
   lnt               times from one machine and revision, for LLVM's LNT
 
 Exit status:
-  1 if a part of a run that was divided by --shard I/N is missing; stderr
-  shows the command for the missing part
+  1 if a run was divided by --shard I/N, and the record of a part is missing;
+  stderr shows the command that runs the missing part
 
 Examples:
   kiln report speed.json
@@ -43,7 +43,7 @@ Examples:
 See also:
   docs/RECORDS.md, docs/FLEET.md")]
 pub struct ReportArgs {
-    /// Records (JSON), also those of kiln survey, HTML reports, or directories of records
+    /// Records (JSON files, including a survey.json), HTML reports, or directories of records
     #[arg(required = true, value_name = "A")]
     files: Vec<PathBuf>,
     /// Title of the page

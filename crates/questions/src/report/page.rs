@@ -31,6 +31,14 @@ impl Page {
             (None, Some(dir)) => dir.join(NAME_OUT),
             (None, None) => PathBuf::from(NAME),
         };
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        if let Some(dir) = dir.filter(|dir| !dir.is_dir()) {
+            return Err(Error::input(format!(
+                "--report '{}': there is no directory '{}': create it, or name another file",
+                path.display(),
+                dir.display()
+            )));
+        }
         match foreign(&path) {
             true => Err(Error::input(format!(
                 "'{}' exists and is not a report of Kiln: name another with --report, or leave it out with --no-report",

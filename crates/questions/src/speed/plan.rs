@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kiln_kernel::cipher::Kind;
 use kiln_question::lens::{Lens, LONGEST};
 use kiln_question::{unknown, Algorithm, Error, Share};
 use kiln_record::family;
@@ -300,10 +301,15 @@ impl Plan {
             )));
         }
         for alg in self.algs.iter().filter_map(|name| Algorithm::named(name)) {
-            if first < alg.shortest() {
+            let shortest = match alg.kind() {
+                // A table of cycles per byte has nothing to show for a request without bytes.
+                Kind::Skcipher => alg.shortest().max(1),
+                _ => alg.shortest(),
+            };
+            if first < shortest {
                 return Err(Error::input(format!(
-                    "length {first}: {alg} takes at least {} bytes",
-                    alg.shortest()
+                    "length {first}: {alg} takes at least {shortest} byte{}",
+                    if shortest == 1 { "" } else { "s" }
                 )));
             }
             let part = lens.iter().find(|len| *len % alg.block() != 0);

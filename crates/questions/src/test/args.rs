@@ -50,39 +50,39 @@ const QUICK: Amount = Amount {
 
 /// Is every implementation correct? KTAP on stdout
 ///
-/// Tests Kiln's ciphers and hashes with known answers and random cases, called from tasks, softirqs
-/// and hardirqs. Each failure is printed with the command that replays it. With --tree, the code of
-/// a kernel tree is tested instead.
+/// Tests Kiln's ciphers and hashes with known answers and random messages, and calls them from
+/// tasks, softirqs and hardirqs. Each failure is printed with a command that repeats it. With
+/// --tree, the code of a kernel tree is tested instead.
 #[derive(Args, Clone, Debug, Default)]
 #[command(after_long_help = "\
 An ISA tier is an instruction-set level (see kiln list). The tests of an
 algorithm are repeated with more and more tiers allowed: generic, then
-generic and aesni, and so on. Each time, Kiln first checks that the expected
-implementation has the highest priority, and then runs the suites. Each
-buffer is between guard pages. After every call, Kiln checks the memory
-around the buffer and the callee-saved registers.
+generic and aesni, and so on. With each set of tiers, Kiln first checks that
+the expected implementation has the highest priority, and then runs the
+suites. Each buffer is between guard pages. After every call, Kiln checks
+that the callee-saved registers and the memory around the buffer are intact.
 
 Suites (--suite):
   vectors        known answers
   wycheproof     the test vectors of Project Wycheproof
   keys           keys of every length; invalid lengths must be refused
   lengths        messages of every length
-  splits         a message in two parts, the second by code of each tier
+  splits         messages cut in two; another tier processes the second part
   forgeries      a message with a changed tag, text or nonce must be refused
   requests       crypto API requests with buffers in scatterlist pieces
-  refusals       invalid crypto API requests must be refused, valid ones not
+  refusals       invalid crypto API requests are refused, valid ones accepted
   many           implementations that take several messages per call
   wiped          no key remains in memory after its transform is freed
   random         random messages, compared with the generic implementation
   contexts:POLICY     calls from tasks, softirqs and hardirqs on all cores,
                       while a timer interrupts them; POLICY is an FPU policy
                       (kiln fpu --help lists them)
-  interrupted:POLICY  the same calls on one core, with interrupts before
-                      random instructions of FPU sections
+  interrupted:POLICY  like contexts:POLICY, but on one core, and interrupts
+                      occur before random instructions of FPU sections
 
 Oracles (--oracle): rules that every driver of a kernel tree must follow.
-Without --oracle, all oracles run after the suites, but they check only some
-instances of each template, such as cbc. With --thorough, they check all:
+By default, all oracles run after the suites, but test only some instances of
+each template, such as cbc(aes). --thorough tests all instances. The oracles:
   memory     nothing outside the buffers of a request is read or written
   context    nothing sleeps in atomic context; FPU sections begin only where
              they are allowed
@@ -96,14 +96,15 @@ instances of each template, such as cbc. With --thorough, they check all:
   queues     a queued request completes once, in order, with the right result
   sharing    two requests on one transform do not disturb each other
   registers  functions preserve the registers of their callers
-  features   no instruction runs before its CPU feature has been checked
-  bounds     the length of an FPU section does not grow with the message
+  features   code that needs a CPU feature runs only after a check for it
+  bounds     FPU sections stay short, even if a message is long
 
 Exit status:
-  1 if a case failed, or an oracle has a finding that is not known
+  1 if a case failed, or if an oracle reports a fault that is neither in a
+    --known file nor in Kiln's own list of known findings
 
 Environment:
-  KILN_TIERS=generic,aesni   use only these instruction-set tiers (kiln list)
+  KILN_TIERS=generic,aesni   use only these ISA tiers; 'kiln list' shows all
 
 Examples:
   kiln test --quick
@@ -112,7 +113,7 @@ Examples:
   kiln test sha256 --suite contexts:nested
   kiln test 'ccm(aes)' --seed 7 --suite random --case 4711    one case again
   kiln test --constant-time --quick
-  kiln test --shard 2/8 --out DIR    an eighth of all (docs/FLEET.md)
+  kiln test --shard 2/8 --out DIR    part 2 of 8 of the tests (docs/FLEET.md)
   kiln test --tree ~/linux --fuzz 1000    a kernel tree's own tests
   kiln test --tree ~/linux --oracle memory    accesses outside of buffers
   kiln test --tree ~/linux --suite 'sha256.*irq*'    some KUnit cases
@@ -135,28 +136,29 @@ pub struct TestArgs {
         hide_possible_values = true
     )]
     impls: Vec<String>,
-    /// Run only these suites [default: all; with --case: random]. With --tree: testmgr, contexts,
-    /// library, or patterns of KUnit suites and cases, such as sha256 or 'sha*.test_hash_*'
+    /// Run only these suites [default: all; with --case: random]. With --tree, LIST may contain
+    /// testmgr, contexts, library, and patterns such as sha256 or 'sha*.test_hash_*' for KUnit
+    /// suites and cases
     #[arg(long = "suite", value_name = "LIST", value_delimiter = ',')]
     suites: Vec<String>,
     /// Replay only case N of --suite; needs the --seed of the run in which it failed
     #[arg(long, value_name = "N", conflicts_with = "cases")]
     case: Option<u64>,
-    /// Number of cases: in the suites random and requests, per algorithm and set of ISA tiers; in
-    /// contexts and interrupted, per algorithm and FPU policy [default: about 17 million in total,
-    /// 0.9 million with --quick]
+    /// Number of random cases for each algorithm and set of ISA tiers (suites random and requests),
+    /// and for each algorithm and FPU policy (suites contexts and interrupted) [default: so many
+    /// that the total is about 17 million, or 0.9 million with --quick]
     #[arg(long, value_name = "N")]
     cases: Option<u64>,
-    /// Test this Linux source tree, or a git revision of one, instead of Kiln's code. The tree's
-    /// self-tests run while interrupts occur in its FPU sections
+    /// Test this Linux source tree, or a git revision of one, instead of Kiln's code. During the
+    /// tree's self-tests, Kiln injects interrupts into the tree's FPU sections
     #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
     /// With --tree: let testmgr run each random test N times [default: 100, as in the kernel]
     #[arg(long, value_name = "N", requires = "tree", value_parser = clap::value_parser!(u32).range(1..))]
     fuzz: Option<u32>,
-    /// With --tree: run these oracles, and no suites except those in --suite: all, or some of
-    /// memory, context, values, sequence, leaks, failures, fill, queues, sharing, registers,
-    /// features, bounds. 'none' runs only suites [default: all suites, and all oracles]
+    /// With --tree: run only these oracles: all, or some of memory, context, values, sequence,
+    /// leaks, failures, fill, queues, sharing, registers, features, bounds. Suites then run only if
+    /// --suite names them. 'none' runs only suites [default: all oracles; with --suite: none]
     #[arg(
         long = "oracle",
         value_name = "LIST",
@@ -164,11 +166,11 @@ pub struct TestArgs {
         requires = "tree"
     )]
     oracles: Vec<String>,
-    /// With --tree: a file that lists known findings. They are printed, but do not make the exit
-    /// status 1 (docs/TREES.md describes the format)
+    /// With --tree: a file of known findings (format: docs/TREES.md). Known findings are printed,
+    /// but the exit status is not 1 because of them
     #[arg(long, value_name = "FILE", requires = "tree")]
     known: Vec<PathBuf>,
-    /// With --tree: run more cases under each oracle, over every instance of each template
+    /// With --tree: let each oracle run more cases, and test every instance of each template
     #[arg(long, requires = "tree")]
     thorough: bool,
     /// With --tree: also run the benchmarks in the KUnit suites
@@ -178,8 +180,8 @@ pub struct TestArgs {
     /// committed
     #[arg(long, value_name = "REV", requires = "tree")]
     since: Option<OsString>,
-    /// Run no suites. Instead, check whether the run time of keyed algorithms depends on the key or
-    /// the message
+    /// Instead of running suites, measure whether the run time of keyed algorithms depends on the
+    /// key or the message
     #[arg(long, conflicts_with_all = ["case", "cases", "tree", "suites"])]
     constant_time: bool,
     #[command(flatten)]
@@ -208,6 +210,11 @@ impl Question for TestArgs {
         if self.shard.shard.is_some() && whole {
             return Err(Error::input(
                 "--shard divides tests by algorithm, or with --tree by driver and suite: leave it out with --case and --constant-time",
+            ));
+        }
+        if self.case.is_some() && session.global.seed.is_none() {
+            return Err(Error::input(
+                "--case replays a case of an earlier run: add the --seed that this run printed",
             ));
         }
         if self.constant_time {

@@ -250,9 +250,10 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
             .map(String::as_str)
             .collect();
         return Err(Error::input(format!(
-            "the tree has no test of {0}: kiln tree {1} lists its algorithms; KUnit suites come with Linux 6.16, and before that kiln test ALG --tree {1} tests what the crypto API has",
+            "{1} (Linux {2}) has no test of {0}: 'kiln tree {1}' lists its algorithms, and 'kiln test ALG --tree {1}' tests one; lib/crypto has KUnit suites from Linux 6.17 on",
             asked.join(", "),
-            dir.display()
+            dir.display(),
+            label.version
         )));
     }
     let mut notes = Vec::new();
