@@ -236,7 +236,7 @@ fn paranoid() -> String {
 fn explain(e: &io::Error, paranoid: &str) -> String {
     let virtual_cpu = match std::arch::x86_64::__cpuid(1).ecx >> 31 {
         0 => "this CPU or kernel has none",
-        _ => "this CPU is virtual, and its hypervisor passes none on",
+        _ => "this CPU is virtual, and its hypervisor offers no counters",
     };
     let (name, why) = match e.raw_os_error() {
         Some(libc::ENOENT) => ("ENOENT", virtual_cpu.to_string()),

@@ -9,23 +9,22 @@ pub struct Global {
     /// Print one JSON document on stdout instead of text
     #[arg(long, global = true)]
     pub json: bool,
-    /// Finish in about 20 s; the intervals around results are wider or missing
+    /// Finish in about 20 s; the ranges of results are wider or missing
     #[arg(long, global = true)]
     pub quick: bool,
-    /// Seed for all random choices, printed and recorded [default: random; with --shard: 1]
+    /// Seed for all random choices, printed too [default: random; 1 with --shard]
     #[arg(long, global = true, value_name = "N")]
     pub seed: Option<u64>,
     /// Also write the results to DIR/COMMAND.json, in the format of --json
     ///
-    /// With --shard I/N, which only some commands have, the file is DIR/COMMAND-HOST-IofN.json.
+    /// With --shard I/N, an option of some commands, the file is DIR/COMMAND-HOST-IofN.json, where
     /// HOST is this machine's name.
     #[arg(short, long, global = true, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Run only on these cores, such as 0 or 0,2-3; measurements with one thread run on the first
+    /// Run only on these cores, such as 0 or 0,2-3; one thread runs on the first
     #[arg(long, global = true, value_name = "LIST")]
     pub cpu: Option<String>,
-    /// Print neither tables nor progress. Errors are still printed; the exit status and --out are
-    /// not affected
+    /// Print only errors; --out still writes files, and the exit status is the same
     #[arg(short, long, global = true)]
     pub quiet: bool,
     /// File with default values for --cpu, --out, --peers and --tree [default: kiln.toml in the

@@ -82,8 +82,8 @@ impl FromStr for Shard {
 /// The command-line flag that divides a run into shards.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ShardArgs {
-    /// Do only part I of N of the work, such as 2/8. With the same seed, the N parts together are
-    /// the whole run. --out then writes COMMAND-HOST-IofN.json
+    /// Divide the work into N parts, and do only part I, such as 2/8. With the same seed, the N
+    /// parts together are the whole run. With --shard, --out writes COMMAND-HOST-IofN.json
     #[arg(long, value_name = "I/N", hide_short_help = true)]
     pub shard: Option<Shard>,
 }

@@ -56,13 +56,14 @@ pub fn warning() -> Option<Warning> {
     });
     let groups: Vec<String> = groups.collect();
     let cure = match missing.iter().any(|t| t.lacks().is_none()) {
-        true => format!("To measure them, unset {VARIABLE}"),
-        false => "To measure them, use another CPU".to_string(),
+        true => format!("To get the missing results, unset {VARIABLE}"),
+        false => "To get the missing results, use another CPU".to_string(),
     };
     (!missing.is_empty()).then(|| Warning {
         kind: Kind::Missing,
         text: format!(
-            "tiers that were not measured: {}. The best results are those of {best}. {cure}",
+            "results of ISA tier{} {}. The best tier that was measured is {best}. {cure}",
+            if missing.len() == 1 { "" } else { "s" },
             groups.join(", ")
         ),
     })

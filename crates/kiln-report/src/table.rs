@@ -307,7 +307,7 @@ fn joined(group: &Group, names: &[String]) -> Table {
             sides[s].get_or_insert(row);
         }
     }
-    let mut columns = vec![words("of"), words("figure")];
+    let mut columns = vec![words("measurement"), words("result")];
     columns.extend(names.iter().map(|n| figures(n.clone())));
     let two = names.len() == 2;
     if two {
@@ -406,7 +406,7 @@ mod tests {
         let b = side("b", "speed", json!([speed("i", 16, 100.0)]));
         let all = tables(&[a, b]);
         let heads: Vec<&str> = all[0].columns.iter().map(|c| c.head.as_str()).collect();
-        assert_eq!(heads, ["of", "a", "b", "b / a"]);
+        assert_eq!(heads, ["measurement", "a", "b", "b / a"]);
         assert_eq!(all[0].rows.len(), 2);
         assert_eq!(all[0].rows[0][3].text, "2.00");
         assert_eq!(all[0].rows[1][2].text, "-");

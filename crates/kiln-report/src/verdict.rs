@@ -61,8 +61,8 @@ pub(crate) fn lost_state(kind: &RowType, rows: &[&Row]) -> Option<String> {
             weak.join(", ")
         ),
         (false, false) => format!(
-            "No power, no verdict on lost state: the control that saves nothing lost {} of {}, too little or not often enough \
-             for a loss under {} to be seen: ",
+            "No power, no verdict on lost state: the control that saves nothing lost {} of {}: too few losses, or too few \
+             interrupts under {}, to be sure that a loss would have been seen: ",
             sum(&control, results),
             sum(&control, &loss.hit),
             weak.join(", ")
@@ -70,7 +70,10 @@ pub(crate) fn lost_state(kind: &RowType, rows: &[&Row]) -> Option<String> {
     };
     let control = match control.is_empty() {
         true => String::new(),
-        false => format!("; the control that saves nothing: {}", count(&control)),
+        false => format!(
+            "; the control, which saves nothing, must lose state, that of user space even without interrupts: {}",
+            count(&control)
+        ),
     };
     Some(format!("{head}{}{control}.", count(&judged)))
 }
@@ -103,7 +106,7 @@ mod tests {
         let text = said("fpu", json!([row("nested", 1000, 0, Some(500.0)), none]));
         assert!(
             text.starts_with("No state was lost: 0 results wrong")
-                && text.contains("nothing: 50 results wrong"),
+                && text.contains("without interrupts: 50 results wrong"),
             "{text}"
         );
         // The three cases: the control policy has no wrong results, no interrupt hit a section, and

@@ -13,34 +13,34 @@ use crate::man::{self, ManArgs};
 use crate::survey::SurveyArgs;
 use crate::version;
 
-/// Kernel crypto in user land: how fast and how correct it is, and what FPU sections cost.
+/// Run kernel crypto code in user space, to measure and test it and its FPU sections.
 #[derive(Parser)]
 #[command(
     name = "kiln",
     version = version::DESCRIPTION,
     max_term_width = 100,
     after_long_help = "\
-Without a command: kiln survey.
+Without a command, kiln runs 'kiln survey'.
 
 Exit status:
   0    done
-  1    a check failed, such as a wrong output, lost registers, a regression
+  1    a check found a wrong output, lost registers, a regression or the like
   2    the input or the arguments are wrong
   3    something is missing on this machine; the message says how to get it
   125  with --bisect: this commit cannot be judged, so git bisect skips it
   130  interrupted by Ctrl-C; the results so far are printed
 
 Environment:
-  KILN_TIERS=generic,aesni   use only these instruction-set tiers (kiln list)
+  KILN_TIERS=generic,aesni   use only these ISA tiers; 'kiln list' shows all
   KILN_CC=CC                 the C compiler that builds kernel trees
   KILN_DEFAULTS=FILE         like --defaults FILE; if empty, no file is read
-  XDG_CACHE_HOME=DIR         where kernel trees are built [default: ~/.cache]
+  XDG_CACHE_HOME=DIR         trees are built in DIR/kiln [default: ~/.cache]
 
 Examples:
-  kiln                                answers to all questions, in a minute
+  kiln                                answers to the six questions
   kiln list                           ciphers, libraries, peak speeds here
   kiln speed 'xts(aes)' --len 16..64  cycles per byte at every length
-  KILN_TIERS=generic,aesni kiln       only code for generic and AES-NI CPUs"
+  KILN_TIERS=generic,aesni kiln       only the ISA tiers generic and aesni"
 )]
 pub struct Cli {
     #[command(flatten)]

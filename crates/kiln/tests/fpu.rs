@@ -380,5 +380,5 @@ fn a_control_made_harmless_leaves_no_verdict() {
     assert_eq!(run.status, 0, "{run:?}");
     assert!(run.json()["notes"]
         .to_string()
-        .contains("no verdict on lost state: none, the control"));
+        .contains("no verdict on lost state: the control policy none"));
 }

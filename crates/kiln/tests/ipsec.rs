@@ -187,7 +187,7 @@ fn a_search_has_rates_a_knee_and_a_control_for_each_policy() {
     }
     let notes = doc["notes"].to_string();
     assert!(
-        notes.contains("scheduler cfs-6.1 as on 2 CPUs, latency 12000"),
+        notes.contains("with the time slices of a machine with 2 CPUs, latency 12000"),
         "{notes}"
     );
     let picture = fs::read_to_string(dir.path().join("ipsec-esp.svg")).unwrap();
@@ -304,7 +304,7 @@ fn a_capture_is_replayed() {
     let doc = run.json();
     let notes = doc["notes"].to_string();
     assert!(
-        notes.contains("500 packets") && notes.contains("128 numbers"),
+        notes.contains("500 packets") && notes.contains("128 sequence numbers"),
         "{notes}"
     );
     for row in doc["rows"].as_array().unwrap() {

@@ -53,7 +53,7 @@ fn old_records_of_fpu_are_read_as_those_of_its_successors() {
             "fpu-prove",
             "**FPU policies under softirq load",
         ),
-        ("overhead", "fpu-overhead", "**Methods to reach a cipher"),
+        ("overhead", "fpu-overhead", "**Methods of calling a cipher"),
         (
             "step",
             "fpu-prove",

@@ -3,7 +3,7 @@
 use clap::Args;
 use kiln_question::{print, unknown, Error, Exit, Question, Session};
 
-/// Print the JSON Schema of records
+/// Print the JSON Schema for --json
 ///
 /// A record is what --json prints and --out writes. With this schema, any JSON Schema validator can
 /// check records. The schema is generated from this program's row types and equals
@@ -17,7 +17,7 @@ Examples:
 See also:
   docs/RECORDS.md")]
 pub struct SchemaArgs {
-    /// Print only the definition of this row type
+    /// Print only the definition of this type of rows, such as budget
     #[arg(value_name = "TYPE")]
     of: Option<String>,
 }

@@ -24,8 +24,8 @@ pub(super) fn sections(groups: &[Group], sides: &[Side]) -> Markup {
             section #machines {
                 h2 { "What differs between machines" }
                 p.question {
-                    "Results whose intervals do not overlap, the largest ratio first. A machine with several commits or compilers \
-                     takes part with its latest."
+                    "Results whose intervals do not overlap, the largest ratio first. Of a machine with several commits or compilers, \
+                     only the latest commit and compiler are compared."
                 }
                 @for one in &machines { (draw(one, "largest / smallest")) }
             }
@@ -34,8 +34,8 @@ pub(super) fn sections(groups: &[Group], sides: &[Side]) -> Markup {
             section #commits {
                 h2 { "What changed over commits" }
                 p.question {
-                    "On one machine with one compiler: results whose intervals do not overlap between neighbouring commits, or \
-                     between the first and the last. Commits are in the order in which they were measured."
+                    "For each machine and compiler, results whose intervals do not overlap between neighbouring commits, or \
+                     between the first and the last commit. Commits are in the order in which they were measured."
                 }
                 @for (line, found) in commits.iter().take(MOST_LINES) {
                     h3 { (line) }
@@ -64,23 +64,23 @@ fn draw(found: &Differences, ratio: &str) -> Markup {
         p {
             b { (found.title) } ": " (found.figure) ", " (better) ". "
             (found.rows.len()) " of " (found.rows.len() + found.same + found.unknown) " rows differ"
-            @if found.unknown > 0 { "; " (found.unknown) " have no interval, so nothing is claimed of them" }
+            @if found.unknown > 0 { "; " (found.unknown) " have no interval, so they cannot be compared" }
             "."
         }
         @if !found.rows.is_empty() {
             div.scroll tabindex="0" role="region" aria-label=(found.title) {
                 table.sortable {
                     thead { tr {
-                        th scope="col" { "of" }
+                        th scope="col" { "measurement" }
                         @for &n in &shown { th.n scope="col" { (found.columns[n]) } }
                         th.n scope="col" { (ratio) }
-                        @if steps { th scope="col" { "largest step at" } }
+                        @if steps { th scope="col" { "largest change at commit" } }
                     } }
                     tbody { @for one in found.rows.iter().take(MOST_ROWS) { (line(one, found, &shown, steps)) } }
                 }
             }
             @if found.rows.len() > MOST_ROWS {
-                p.small { (found.rows.len() - MOST_ROWS) " more rows differ less." }
+                p.small { (found.rows.len() - MOST_ROWS) " more rows have smaller differences." }
             }
         }
     }

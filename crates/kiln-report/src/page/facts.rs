@@ -124,7 +124,7 @@ pub(super) fn warnings(sides: &[Side]) -> Markup {
                 ul {
                     @for line in all.iter().take(MOST_WARNINGS) { li { (line) } }
                     @if all.len() > MOST_WARNINGS {
-                        li { (all.len() - MOST_WARNINGS) " more are among the notes of the records" }
+                        li { (all.len() - MOST_WARNINGS) " more warnings are in the notes under Records" }
                     }
                 }
             }
@@ -156,7 +156,7 @@ pub(super) fn headlines(groups: &[Group], names: &[String]) -> Markup {
                             @if let Some(verdict) = word(row, &cards.verdict) { h3.verdict { (verdict) } }
                             @match word(row, &cards.headline) {
                                 Some(headline) => p.headline { (headline) "." },
-                                None => p.headline { (word(row, &cards.question).unwrap_or("-")) ": left out, the notes say why" },
+                                None => p.headline { (word(row, &cards.question).unwrap_or("-")) ": left out; the notes under Records give the reason" },
                             }
                             p.small {
                                 @if let Some(v) = number(row, &cards.value) {
@@ -192,7 +192,7 @@ pub(super) fn records(sides: &[Side], left: &[(usize, usize)]) -> Markup {
     html! {
         section #records {
             h2 { "Records" }
-            p.question { "The records behind this page: each has the command that repeats its measurement, and its notes." }
+            p.question { "This page was made from these records. Each record is listed with its notes, and with the command that repeats the measurement." }
             @for (s, side) in sides.iter().enumerate() {
                 @if sides.len() > 1 { h3 { (side.name) } }
                 @for (r, one) in side.records.iter().enumerate() {

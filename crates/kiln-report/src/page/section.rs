@@ -53,7 +53,7 @@ pub(super) fn draw_section(group: &Group, sides: &[Side], names: &[String]) -> M
                 @let short = one.rows.len() <= LONG && tables.len() == 1;
                 details open[short] {
                     summary {
-                        @if one.title.is_empty() { "Figures" } @else { (one.title) }
+                        @if one.title.is_empty() { "Results" } @else { (one.title) }
                         " " span.small { (rows(one.rows.len())) }
                     }
                     (draw(one, &format!("{} {}", kind.title, n + 1)))
@@ -82,8 +82,8 @@ fn drawn(pictures: &[Picture]) -> Markup {
 
 fn rows(n: usize) -> String {
     match n {
-        1 => "1 row".to_string(),
-        n => format!("{n} rows"),
+        1 => "(1 row)".to_string(),
+        n => format!("({n} rows)"),
     }
 }
 

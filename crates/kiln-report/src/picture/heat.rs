@@ -110,7 +110,7 @@ fn map(title: &str, unit: &str, columns: &[&str], spots: &[Spot], best: f64) -> 
     }
     picture.height = top + ROW * lines.len() as f64 + 2.0;
     picture.note(&format!(
-        "{unit}; framed: more than {OUTLIER} times the best of its line"
+        "{unit}; framed: more than {OUTLIER} times the lowest value in the row"
     ));
     picture.height += 4.0;
     picture.about = match told.is_empty() {

@@ -81,7 +81,7 @@ impl Find {
                 faults.push("not installed".to_string());
             }
             format!(
-                "peer {} is not here: {}: {help}",
+                "peer {} is not here: {}. What to do: {help}",
                 self.peer,
                 faults.join("; ")
             )

@@ -32,25 +32,25 @@ use run::Survey;
 /// Answer six questions about this machine in about a minute (the default command)
 ///
 /// Takes about 70 s, or 20 s with --quick, or the time given with --minutes. The survey runs other
-/// commands of Kiln; the output names one next to each question. A headline number with a range is
-/// the median of five processes, spread over the survey. The range would contain the result of a
-/// sixth process with a probability of 95 %. With --quick, each command runs in one process, so
-/// ranges and verdicts are missing. The output lists what was left out, with the command that adds
-/// it.
+/// commands of Kiln; the output names the command next to each question. A number with a range is
+/// the median of the results of five processes, run at different times. With a probability of 95 %,
+/// the result of a sixth process would be in the range. With --quick, each command runs in one
+/// process, so ranges and verdicts are missing. The output also lists each measurement that was
+/// left out, and the command that adds it.
 ///
 /// At the end, the survey writes a page that you can mail: kiln-report.html, or DIR/report.html
-/// with --out DIR. DIR also receives JSON files. The results of each command's first process are
-/// in a separate file (speed.json, fpu.json, ...), and all together in survey.json. The results of
-/// the other processes are in DIR/reruns.
+/// with --out DIR. With --out DIR, the results of each command's first process are in a JSON file,
+/// such as DIR/speed.json. DIR/survey.json contains the answers and all of these results. The
+/// results of the other processes are in DIR/reruns.
 #[derive(Args, Default)]
 #[command(after_long_help = "\
-Questions:
+Questions (--question):
   speed, softirq-simd, nested-fpu, fpu-budget, compilers, ctrlq
 
 Exit status:
-  1 if an answer was wrong or a register was lost; also if the control, which
-    saves no registers, lost so few that other losses could have gone
-    unnoticed (\"no power\")
+  1 if an output was wrong or a register was lost
+  1 if the test for lost registers could have missed a loss (\"no power\"), for
+    example because its control, which saves no registers, lost too few
 
 Examples:
   kiln
@@ -58,7 +58,7 @@ Examples:
   kiln survey --minutes 3 --tree ~/linux        with a kernel tree's own code
   kiln survey --question speed,ctrlq --quick
   kiln survey --report /tmp/here.html
-  KILN_TIERS=generic,aesni kiln                 only scalar and AES-NI code
+  KILN_TIERS=generic,aesni kiln                 only these two ISA tiers
 
 See also:
   docs/FINDINGS.md, docs/METHODOLOGY.md")]
@@ -69,8 +69,8 @@ pub struct SurveyArgs {
     /// Questions to answer, by the names listed below [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     question: Vec<String>,
-    /// Also measure the code of this Linux source tree, or git revision of one; needs at least
-    /// --minutes 3
+    /// Also measure the crypto code of this Linux source tree or git revision; needs --minutes 3 or
+    /// more
     #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
     /// File for the report page [default: kiln-report.html, or DIR/report.html with --out DIR]

@@ -96,8 +96,8 @@ impl<'a> Survey<'a> {
         }
         if self.plan.steps.iter().all(|s| s.processes < PROCESSES) && !self.answers.is_empty() {
             self.notes.push(format!(
-                "each measurement ran in one process, so there are no intervals or verdicts; without --quick, {PROCESSES} processes run \
-                 and give both"
+                "each measurement ran in one process, so intervals and verdicts are missing; without --quick, each runs in \
+                 {PROCESSES} processes, which gives both"
             ));
         }
         Ok(())
@@ -150,7 +150,7 @@ impl<'a> Survey<'a> {
                 }
             }
             Ended::Died(why) => self.note(format!(
-                "{name}: {why}: a process without results; run it alone: {}",
+                "{name}: {why}: this process gave no results; to run it alone: {}",
                 topic.command
             )),
             Ended::Failed => self.note(format!(
@@ -210,7 +210,7 @@ impl<'a> Survey<'a> {
                 let why = match why.as_slice() {
                     _ if self.session.stopped() => "interrupted".to_string(),
                     [] if !self.plan.asks(topic) => "not asked".to_string(),
-                    [] => "it gave no result".to_string(),
+                    [] => "the measurement gave no result".to_string(),
                     why => why.join("; "),
                 };
                 notes.push(format!("{}: left out: {why}", topic.name));

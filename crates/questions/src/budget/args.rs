@@ -16,13 +16,13 @@ use super::{parse_ways, Plan};
 
 /// How many bytes fit into an FPU section under a latency limit
 ///
-/// Measures how long FPU sections last under each strategy for dividing messages into sections, and
-/// what the division costs. First, every implementation is timed to set its byte limits, as a
-/// kernel could do at boot. Then a task passes messages of 1 MiB to the crypto API on an emulated
-/// CPU, while interrupts raise softirqs and wake another task.
+/// For each strategy of dividing messages into FPU sections, Kiln measures how long the sections
+/// last and how much throughput is lost. First, every implementation is timed to set its byte
+/// limits, as a kernel could do at boot. Then, on an emulated CPU, a task passes messages of 1 MiB
+/// to the crypto API, while interrupts raise softirqs and wake another task.
 ///
-/// With --tree, the command instead measures the functions that a kernel tree's library exports. It
-/// reports how long the FPU sections in these functions last, for each message length.
+/// With --tree, Kiln instead measures the crypto functions that a kernel tree's library exports:
+/// for each message length, how long the FPU sections in these functions last.
 #[derive(Args)]
 #[command(after_long_help = "\
 Strategies for dividing a message into FPU sections (--mode):
@@ -31,7 +31,7 @@ Strategies for dividing a message into FPU sections (--mode):
   fixed        byte limits posted to the kernel list in 2022, never merged;
                only for implementations for which a limit was posted
   class        16, 256 or 512 KiB per section, depending on the algorithm
-  calibrated   the bytes that take 4/5 of the target, as measured at start
+  calibrated   as many bytes as take 4/5 of --target-us, measured at start
   clocked      a section reads the cycle counter and ends within the target
   on-demand    a section ends when a softirq is pending or a reschedule is due
 
@@ -40,7 +40,7 @@ Exit status:
   than --max-section-us
 
 Environment:
-  KILN_TIERS=generic,aesni   use only these instruction-set tiers (kiln list)
+  KILN_TIERS=generic,aesni   use only these ISA tiers; 'kiln list' shows all
 
 Examples:
   kiln budget --quick
@@ -84,8 +84,8 @@ pub struct BudgetArgs {
         conflicts_with = "tree"
     )]
     op: Vec<String>,
-    /// Message data before an operation: warm (as the previous operation left the caches) or cold
-    /// (flushed from all caches) [default: warm]
+    /// Where the message is before each operation: warm (in whichever cache the previous operation
+    /// left it) or cold (flushed from all caches) [default: warm]
     #[arg(
         long,
         value_delimiter = ',',
@@ -101,8 +101,8 @@ pub struct BudgetArgs {
         conflicts_with = "tree"
     )]
     irq_rate: Option<f64>,
-    /// Seconds to measure each implementation with each combination of the options above [default:
-    /// 0.25; with --quick 0.06]
+    /// Measuring time in seconds for each combination of implementation, mode, operation, data and
+    /// target [default: 0.25; with --quick 0.06]
     #[arg(
         long,
         value_name = "N",
@@ -110,7 +110,8 @@ pub struct BudgetArgs {
         conflicts_with = "tree"
     )]
     seconds: Option<f64>,
-    /// Write a C header with this machine's limits: bytes per FPU section for the first --target-us
+    /// Write a C header for this machine: for each implementation, how many bytes an FPU section
+    /// may process to stay within the first --target-us
     #[arg(long, value_name = "FILE", conflicts_with = "tree")]
     header: Option<PathBuf>,
     /// Build this Linux source tree, and measure its library functions in user space

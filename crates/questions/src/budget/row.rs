@@ -15,14 +15,14 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(
     rename = "budget",
-    title = "Bytes for an FPU section",
+    title = "Bytes per FPU section",
     extend(
         "x-question" = "How many bytes may one FPU section process before it hurts latency?",
         "x-commands" = ["budget"],
         "x-view" = {
             "how": "How long sections last with each chunking strategy; the dashed line is the target. The diamond is the \
-                    99.9th percentile of sections that only compute for as long as the target. Time beyond the target that \
-                    the diamond shows, too, comes from the machine.",
+                    99.9th percentile of null sections, which only do arithmetic for as long as the target. If even the \
+                    diamond is beyond the target, the machine makes sections too long, not the strategy.",
             "each": ["impl", "op", "data", "target_us"],
             "name": ["mode"],
             "pictures": [{
@@ -32,7 +32,7 @@ use serde::Serialize;
                 "p50": "section_us_p50",
                 "tail": ["section_us_p999", "p99.9"],
                 "max": "section_us_max",
-                "beside": ["null_us_p999", "p99.9 of pure arithmetic"],
+                "beside": ["null_us_p999", "p99.9 of sections that only compute"],
                 "target": "target_us"
             }]
         }

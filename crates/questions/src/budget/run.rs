@@ -268,11 +268,16 @@ fn summarize(rows: &[Row], way: Way) -> Option<String> {
     let lost = worst(&rows, |r| r.loss_pct)?;
     let untold = match unknown {
         0 => String::new(),
-        n => format!(" (cannot tell for {n}, where the machine may be the cause)"),
+        1 => " (1 row is undecided, because the machine may have lengthened its sections)"
+            .to_string(),
+        n => format!(
+            " ({n} rows are undecided, because the machine may have lengthened their sections)"
+        ),
     };
     Some(format!(
-        "{way}: in {kept} of {} rows{untold}, 95 % of the sections end within {LONG} times the target; the largest p99.9 is {:.1} \
-         times that of null sections ({}); the largest loss of throughput is {:.1} % ({})",
+        "strategy {way} meets the target in {kept} of {} rows{untold}: there, 95 % of the sections end within {LONG} times the target. The \
+         largest p99.9 is {:.1} times that of null sections, which only do arithmetic ({}). The largest loss of throughput, compared \
+         with one section per request, is {:.1} % ({})",
         rows.len(),
         p999.0,
         p999.1,
@@ -285,16 +290,16 @@ fn notes(plan: &Plan, calibrated: Calibrated, tsc_hz: f64, rows: &[Row]) -> Vec<
     let mut notes = plan.notes.clone();
     notes.extend([
         format!(
-            "all implementations were measured in {:.1} ms, {} runs; a budget leaves a fifth of the target free and counts \
-             every byte as a cache miss",
+            "to compute byte budgets, the speed of all implementations was measured at the start, in {:.1} ms with {} runs. A budget \
+             leaves a fifth of the target free, and assumes that every byte misses the cache",
             calibrated.ticks as f64 / tsc_hz * 1e3,
             calibrated.runs
         ),
         format!(
-            "{} KiB per request, in one piece, through the crypto API, policy bh-off, full preemption; {} interrupts per \
-             second raise a softirq and wake a task (a task switch is charged 1.8 µs); loss: throughput lost, compared with one \
-             section for the whole request, in pairs; null: sections that only compute, for as long as the target, alternating \
-             with the others; quantiles are upper edges of buckets that are 3 to 6 % wide",
+            "requests of {} KiB, each in one piece, go through the crypto API, under policy bh-off with full preemption. {} interrupts per \
+             second raise a softirq and wake a task (a task switch counts as 1.8 µs). loss: throughput lost, compared with one section \
+             for the whole request (median of pairs). null: sections that do arithmetic for as long as the target, and alternate with \
+             the others. Quantiles are upper edges of buckets that are 3 to 6 % wide",
             plan.len >> 10,
             plan.irq_rate
         ),
@@ -302,7 +307,7 @@ fn notes(plan: &Plan, calibrated: Calibrated, tsc_hz: f64, rows: &[Row]) -> Vec<
     let without = plan.impls.iter().filter(|i| i.budget().posted.is_none());
     match (plan.ways.contains(&Way::Fixed), without.count()) {
         (true, n) if n > 0 => notes.push(format!(
-            "fixed: no row for {n} of {} implementations, because no byte limit was posted for them in 2022",
+            "strategy fixed has no row for {n} of {} implementations, because no byte limit was posted for them in 2022",
             plan.impls.len()
         )),
         _ => {}

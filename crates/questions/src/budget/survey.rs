@@ -22,7 +22,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
 /// The part that measures section lengths.
 pub(super) static BUDGET: Part = Part {
     name: "budget",
-    what: "section lengths",
+    what: "the lengths of FPU sections",
     importance: 5,
     least_s: 1.8,
     share: 0.18,

@@ -46,36 +46,39 @@ const WITHOUT_CELL: [&str; 10] = [
 
 /// Which compiler and flags make which cipher slow or wrong
 ///
-/// Meant for people who build compilers or distributions. A cell is one subject (a cipher or your
-/// own file), built by one compiler at one level in one variant (a set of flags). Each cell is a
-/// separate executable, which is cached. Its results are checked before it is timed.
+/// Meant for people who build compilers or distributions. A subject is a cipher or a C file of
+/// yours; a variant is a set of flags. A cell of the table is one subject, built by one compiler at
+/// one optimization level in one variant. Kiln builds a separate executable for each cell, and
+/// checks its results. Executables are cached.
 #[derive(Args)]
 #[command(after_long_help = "\
-Variants (--variant), which can be joined by +, such as ubsan+-fno-tree-pre:
+Variants (--variant); + combines several, as in ubsan+-fno-tree-pre:
   default          no additional flags
   patched          -fno-tree-pre -fno-tree-sra
   ubsan            Linux 4.15's UBSAN, fewer checks than -fsanitize=undefined
-  ubsan-tree       the checks that UBSAN alone enables in Linux 6.12
+  ubsan-tree       UBSAN of Linux 6.12: the checks of CONFIG_UBSAN alone
   asan             -fsanitize=address
-  no-object-flags  without the flags that a tree sets for single files
+  no-object-flags  omits the flags that a kernel tree sets for this file only
   FLAGS            your own flags, such as -fno-tree-pre
 
-If --cc also names the compiler in --baseline, its variants are compared with
-its variant 'default' at the same level. docs/COMPILERS.md has the flags of
-all variants, and the calling conventions for your own files.
+If --cc also names the compiler of --baseline, each variant of this compiler
+is compared with its variant 'default' at the same level. docs/COMPILERS.md
+lists the flags of all variants, and the CONVENTION values of --subject.
 
 Exit status:
   Without --bisect:
-    1    a cell gives wrong results; with --max-regression, also if a cell is
-         slower by more than PCT in cycles or in time, or has no result
-         although its baseline has one
-    2    no cell has a result, or --baseline's record has none of the cells
+    1    a cell gives wrong results. With --max-regression also: a cell is
+         more than PCT per cent slower in cycles or in time, or has no
+         result although its baseline has one
+    2    no cell has a result; or no cell has one both in this run and in the
+         record of --baseline
     3    no cell has a result, because something is missing on this machine
   With --bisect:
-    125  a cell cannot be built or measured, or gives wrong results; or a
-         cell is slower by more than PCT in only one of cycles and time, and
-         none in both; or --baseline is missing
-    1    otherwise, if a cell is slower by more than PCT in both
+    125  a cell cannot be built or measured, or gives wrong results; or
+         --baseline is missing; or a cell is more than PCT per cent slower
+         only in cycles or only in time, and no cell is slower in both
+    1    none of these, and a cell is more than PCT per cent slower both in
+         cycles and in time
     2    --max-regression is missing
 
 Examples:
@@ -122,7 +125,7 @@ pub struct CompilersArgs {
     /// Compiler flags that define an additional variant; may be given several times
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
     cflags: Vec<String>,
-    /// Widths of the target in bits: 64, or 32 for -m32
+    /// Targets: 64 (x86-64), 32 (i386, compiled with -m32)
     #[arg(
         long,
         value_delimiter = ',',
@@ -139,8 +142,8 @@ pub struct CompilersArgs {
         default_value = "aes-generic"
     )]
     subject: Vec<String>,
-    /// A kernel tree, or a git revision of one, whose files --subject can name, such as
-    /// crypto/aes_generic.c
+    /// Kernel tree: a directory or a git revision. --subject can then name files of this tree, such
+    /// as crypto/aes_generic.c
     #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
     /// Directories with headers for your own source files; may be given several times
@@ -153,16 +156,16 @@ pub struct CompilersArgs {
     /// [default: depends on the number of cells]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
-    /// Compare each cell with the same cell of this compiler, or of a record (NAME.json) that --out
-    /// wrote
+    /// Compare each cell with the corresponding cell of this compiler, or of the earlier run that
+    /// wrote this record (NAME.json) with --out
     #[arg(long, value_name = "CC|RECORD.json")]
     baseline: Option<String>,
-    /// Exit with status 1 if a cell is more than PCT per cent slower than its baseline, at both
-    /// ends of the interval; needs --baseline
+    /// Exit with status 1 if a cell is slower than its baseline by more than PCT per cent, even at
+    /// the lower end of the slowdown's interval; needs --baseline
     #[arg(long, value_name = "PCT", allow_negative_numbers = true)]
     max_regression: Option<f64>,
-    /// For git bisect: exit with status 125 if a cell cannot be compared with its baseline, for
-    /// example because it cannot be built; needs --max-regression
+    /// For git bisect: exit with status 125 (skip this commit) if a cell cannot be compared with
+    /// its baseline, for example because the cell cannot be built; needs --max-regression
     #[arg(long)]
     bisect: bool,
     /// Explain what makes the cell CC/LEVEL/SUBJECT/VARIANT slow or fast, by comparing it with
@@ -174,14 +177,15 @@ pub struct CompilersArgs {
         conflicts_with_all = WITHOUT_CELL
     )]
     explain: Option<String>,
-    /// Write files for a compiler bug report about this cell to the directory in --out
+    /// Write files for a compiler bug report about the cell CC/LEVEL/SUBJECT/VARIANT to the
+    /// directory that --out names
     #[arg(long, value_name = "CELL", conflicts_with_all = WITHOUT_CELL)]
     reproduce: Option<String>,
-    /// For --explain and --reproduce: the cell to compare with [default: the same cell in variant
-    /// 'default' if that is faster, else at another level]
+    /// With --explain or --reproduce: the cell to compare with [default: the cell with variant
+    /// 'default', if that is faster; else a cell at another level]
     #[arg(long, value_name = "CELL")]
     against: Option<String>,
-    /// With --explain: also print the hot code of the two cells
+    /// With --explain: also print the disassembled hot code of both compared cells
     #[arg(long)]
     code: bool,
     /// Rebuild everything, even what is in the cache

@@ -144,13 +144,13 @@ pub(super) fn cells(runs: &Runs) -> Option<Row> {
             figure(CELLS.1 / CELLS.0)
         ),
         Apart::No => format!(
-            "No difference of more than 2 % found between {} -O2 builds of AES-256-CBC (C code). If they are run again, {} cycles per byte are expected",
+            "No difference of more than 2 % found between {} -O2 builds of AES-256-CBC (C code). If these builds are run again, they are expected to take {} cycles per byte",
             cells.len(),
             range(&cells)
         ),
         Apart::Disagree(time) => format!(
             "Cycles and time disagree about the -O2 builds of AES-256-CBC (C code), because the core's clock was not the same. The \
-             slowest build by cycles, {named}. It takes {} times{} the time",
+             slowest build by cycles, {named}. By time, the former takes {} times{} as long as the latter",
             figure(time.value),
             time.interval(figure)
         ),
@@ -160,7 +160,7 @@ pub(super) fn cells(runs: &Runs) -> Option<Row> {
     };
     let verdict = match judge(runs, fastest, slowest, &ratio) {
         Apart::Yes => format!(
-            "AES-CBC: {} takes {} times{} as long as {}",
+            "AES-CBC: {} takes {} times{} {}'s cycles",
             slowest.name(),
             figure(ratio.value),
             ratio.interval(figure),
@@ -171,7 +171,7 @@ pub(super) fn cells(runs: &Runs) -> Option<Row> {
             cells.len()
         ),
         Apart::CannotTell => format!(
-            "AES-CBC, measured once: {} takes {} times as long as {}",
+            "AES-CBC: {} takes {} times {}'s cycles, measured once",
             slowest.name(),
             figure(ratio.value),
             fastest.name()
@@ -179,7 +179,7 @@ pub(super) fn cells(runs: &Runs) -> Option<Row> {
         Apart::Disagree(_) => "AES-CBC: cannot tell, cycles and time disagree".to_string(),
     };
     let detail = format!(
-        "AES-256-CBC in C at -O2: slowest {}, fastest {} cycles/byte",
+        "C code of AES-256-CBC at -O2: slowest build {}, fastest {} cycles/byte",
         figure(slowest.cycles.value),
         figure(fastest.cycles.value)
     );
@@ -207,7 +207,8 @@ pub(super) fn compilers(runs: &Runs) -> Option<Row> {
             percent(NEWER_GCC)
         ),
         Apart::No => format!(
-            "Plain -O2: no difference of more than 2 % found between {} compilers. If their code is run again, {} cycles per byte are expected",
+            "AES-256-CBC at -O2 without further flags: no difference of more than 2 % found between {} compilers. If the code of these \
+             compilers is run again, it is expected to take {} cycles per byte",
             cells.len(),
             range(&cells)
         ),
@@ -236,7 +237,7 @@ pub(super) fn compilers(runs: &Runs) -> Option<Row> {
             fastest.name()
         ),
         Apart::No => format!(
-            "Plain -O2: no difference of over 2 % found between {} compilers",
+            "AES-CBC at plain -O2: no difference of over 2 % found between {} compilers",
             cells.len()
         ),
         Apart::Disagree(_) => "Plain -O2: cannot tell, cycles and time disagree".to_string(),
@@ -322,7 +323,7 @@ mod tests {
         assert_eq!(
             verdicts(&TOPIC, &answers(&SPREAD, PROCESSES)),
             [
-                "AES-CBC: gcc-12 ubsan takes 5.00 times (4.97 to 5.03) as long as gcc-12",
+                "AES-CBC: gcc-12 ubsan takes 5.00 times (4.97 to 5.03) gcc-12's cycles",
                 "Plain -O2: clang-14 takes 24.9 % (24.2 to 25.9) more cycles than gcc-12"
             ]
         );
@@ -343,7 +344,7 @@ mod tests {
         );
         assert!(
             all[1]
-                .starts_with("Plain -O2: no difference of more than 2 % found between 4 compilers"),
+                .starts_with("AES-256-CBC at -O2 without further flags: no difference of more than 2 % found between 4 compilers"),
             "{all:?}"
         );
     }
@@ -362,7 +363,9 @@ mod tests {
         let all = said(0.2);
         assert!(all[0].starts_with("Cycles and time disagree"), "{all:?}");
         assert!(
-            all[0].ends_with(". It takes 1.00 times (0.99 to 1.01) the time"),
+            all[0].ends_with(
+                ". By time, the former takes 1.00 times (0.99 to 1.01) as long as the latter"
+            ),
             "{all:?}"
         );
         assert!(

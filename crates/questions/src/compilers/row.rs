@@ -21,7 +21,7 @@ pub(super) const OUTLIER: f64 = 1.5;
         "x-question" = "Which compiler, with which flags, makes which cipher slow?",
         "x-commands" = ["compilers"],
         "x-view" = {
-            "how": "One map for each cipher. Each row is a compiler at one optimization level; each column is a kind of build.",
+            "how": "One map for each cipher. Each row is a compiler at one optimization level; each column is a kind of build, such as default or ubsan.",
             "only": ["cc!=-"],
             "each": ["subject", "alg", "abi=32"],
             "name": ["cc", "opt"],
@@ -96,7 +96,7 @@ pub(super) struct Row {
     pub ns_high: Option<f64>,
     /// `cycles_per_byte` divided by the lowest value among all kinds of build with the same
     /// subject, compiler, level and width.
-    #[schemars(extend("x-role" = "figure", "x-heading" = "relative to the best of its row"))]
+    #[schemars(extend("x-role" = "figure", "x-heading" = "cycles, relative to the fastest build of this compiler and level"))]
     pub row_ratio: Option<f64>,
     /// Whether the row takes more than 1.5 times the lowest value among all kinds of build with the
     /// same subject, compiler, level and width, both in cycles and in time.

@@ -584,16 +584,16 @@ fn verdict_notes(by: &Baseline, rows: &[Row], notes: &mut Vec<String>) {
 
 fn notes(plan: &Plan, rows: &[Row], effort: &Effort) -> Vec<String> {
     let mut notes = vec![format!(
-        "core cycles per byte, with messages of {} bytes: the best of {} rounds of {} ms, in which the cells take turns; ci_low, \
-         ci_high: the range expected for a rerun",
+        "results are core cycles per byte, with messages of {} bytes: the best of {} rounds of {} ms, in which the builds take turns. \
+         ci_low, ci_high: the range in which the result of a rerun is expected",
         plan.len, effort.rounds, effort.round_ms
     )];
     if rows.iter().any(|r| r.outlier) {
-        notes.push("! more than 1.5 times the best of its row".to_string());
+        notes.push("! takes more than 1.5 times the cycles and the time of the fastest build in the same line of the table".to_string());
     }
     if plan.subjects.iter().any(|s| s.judge == Judge::Majority) {
         notes.push(
-            "the right answers of a file of yours are unknown: cells that differ from most are called wrong"
+            "the right results of your own files are unknown, so a build is called wrong if its results differ from those of most builds"
                 .to_string(),
         );
     }

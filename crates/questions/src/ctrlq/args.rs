@@ -14,8 +14,9 @@ use super::{run, view};
 ///
 /// For authors of virtio-crypto drivers and devices. Kiln's driver and Kiln's device (kiln serve)
 /// run in two processes. The driver's threads, called workers, repeatedly create a session and
-/// close it; a session created and closed counts as one pair. A row is one combination of the
-/// options below. Each round measures every row once, each time over a new connection.
+/// close it; a session created and closed counts as one pair. A row of the table is one combination
+/// of --mode, --workers, --session and --ctrl. Each round measures every row once, each time over a
+/// new connection to the device.
 #[derive(Args)]
 #[command(after_long_help = "\
 Ways of waiting (--mode):
@@ -35,10 +36,11 @@ Examples:
 See also:
   docs/CTRLQ.md")]
 pub struct CtrlqArgs {
-    /// Ways of waiting: poll, wait, async [default: all]
+    /// How the driver waits for the device's answer: poll, wait, async [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     mode: Vec<String>,
-    /// Numbers of threads that create and close sessions; async always has one [default: 1,2,8]
+    /// Numbers of worker threads, each measured separately; mode async always uses one thread
+    /// [default: 1,2,8]
     #[arg(long, value_delimiter = ',', value_name = "N,…")]
     workers: Vec<usize>,
     /// Kinds of sessions: cipher (AES-128-CBC), akcipher (RSA-2048) [default: both]
@@ -51,24 +53,26 @@ pub struct CtrlqArgs {
     /// Number of requests in flight under async [default: 128]
     #[arg(long, value_name = "N")]
     depth: Option<usize>,
-    /// Time to measure each row in seconds, divided among its rounds [default: 2; with --quick 0.4]
+    /// Total time in seconds to measure each row, divided among all rounds [default: 2; with
+    /// --quick: 0.4]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
     /// Number of rounds, at least 6; each measures every row once [default: 9; with --quick 6]
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
-    /// Use the device that already runs on this socket, instead of starting Kiln's
+    /// Measure the device that already listens on this socket, instead of starting Kiln's device
     #[arg(long, value_name = "PATH", conflicts_with_all = ["ctrl", "poll_us", "device_cpu"])]
     socket: Option<PathBuf>,
     /// Microseconds that the device polls for further requests before it sleeps [default: 50, as in
     /// kiln serve]
     #[arg(long, value_name = "US")]
     poll_us: Option<u64>,
-    /// Cores for the device only, such as 1 or 2-3; the driver uses the other permitted cores (see
-    /// --cpu) [default: driver and device share all permitted cores]
+    /// Run the device on these cores, such as 1 or 2-3, and the driver on the remaining cores that
+    /// Kiln may use (see --cpu) [default: both run on all cores that Kiln may use]
     #[arg(long, value_name = "LIST")]
     device_cpu: Option<String>,
-    /// How many times a poller tries to take the lock before it yields its core [default: 256]
+    /// In mode poll: how many times a worker tries to take the queue's lock before it yields its
+    /// core [default: 256]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     spins: Option<u32>,
 }

@@ -73,7 +73,7 @@ fn rates(runs: &Runs, ctrl: &str) -> Option<String> {
         Some(format!("{}{}", said(rate.value), rate.interval(said)))
     };
     Some(format!(
-        "{} pairs per second if the workers sleep, {} if they poll",
+        "the eight workers together create and close {} sessions per second if they sleep while they wait, {} if they poll",
         rate("wait")?,
         rate("poll")?
     ))
@@ -84,11 +84,11 @@ fn rates(runs: &Runs, ctrl: &str) -> Option<String> {
 fn undecided(runs: &Runs, needed: f64, there: f64) -> Option<Row> {
     let said: Vec<String> = DEVICES
         .iter()
-        .filter_map(|(ctrl, device, _)| Some(format!(". With {device}: {}", rates(runs, ctrl)?)))
+        .filter_map(|(ctrl, device, _)| Some(format!(". With {device}, {}", rates(runs, ctrl)?)))
         .collect();
     let text = format!(
         "Eight workers, the interrupt thread and the device's threads need {needed} cores. On {there} cores, the host's scheduler affects \
-         the rates, so they do not show whether sleeping or polling is better. A pair is one create and one close of an RSA session{}",
+         the measured rates, so they do not show whether sleeping or polling is better. Each worker creates and closes RSA sessions{}",
         said.concat()
     );
     (!said.is_empty()).then(|| Row {
@@ -97,7 +97,7 @@ fn undecided(runs: &Runs, needed: f64, there: f64) -> Option<Row> {
             "Cannot tell on {there} cores: the measurement needs {needed}"
         )),
         detail: Some(
-            "Eight workers, the interrupt thread and the device's threads, a core each".to_string(),
+            "The eight workers, interrupt thread and device threads need a core each".to_string(),
         ),
         ..Row::none(&TOPIC)
     })
@@ -128,20 +128,20 @@ fn decided(runs: &Runs, (ctrl, device, published): (&str, &str, bool)) -> Option
         Some(figure(tail.value / 1e3))
     };
     let mut text = format!(
-        "{verdict}: polling completes {times} as many pairs as sleeping. A pair is one create and one close of an RSA session. With eight \
-         workers and {device}: {}. The 99.9th percentile of an operation's time is {} ms sleeping, {} ms polling",
+        "{verdict}: polling completes {times} as many pairs as sleeping. A pair is one create and one close of an RSA session. With \
+         {device}, {}. The 99.9th percentile of the time of a create or a close is {} ms sleeping, {} ms polling",
         rates(runs, ctrl)?,
         tail("wait")?,
         tail("poll")?
     );
     if !published {
-        let detail = format!("That is {device}");
+        let detail = format!("With {device}");
         let row = Row::estimate(topic, &ratio, "times", text).with_verdict(brief);
         return Some(row.with_detail(detail));
     }
     let baseline = paper::POLL_PAIRS_PER_S[1].1 / paper::WAIT_PAIRS_PER_S;
     text += &format!(
-        ". Published: {} times (Pi, 2022, Platinum 8260: 40 K polling, 200 K sleeping)",
+        ". Published: {} times (Pi, 2022, Platinum 8260: 40 K pairs per second polling, 200 K sleeping)",
         figure(baseline)
     );
     let row = Row::estimate(topic, &ratio, "times", text).with_verdict(brief);
@@ -198,9 +198,9 @@ mod tests {
         assert_eq!(
             text(&rows[0]),
             "Sleeping is faster: polling completes 0.50 times (0.48 to 0.52) as many pairs as sleeping. A pair is one create and one close of an RSA \
-             session. With eight workers and a device that hands each request to a second thread: 20.0 K (19.1 K to 21.0 K) pairs per \
-             second if the workers sleep, 10.0 K (9.53 K to 10.5 K) if they poll. The 99.9th percentile of an operation's time is 1.02 ms sleeping, \
-             52.4 ms polling. Published: 0.20 times (Pi, 2022, Platinum 8260: 40 K polling, 200 K sleeping)"
+             session. With a device that hands each request to a second thread, the eight workers together create and close 20.0 K \
+             (19.1 K to 21.0 K) sessions per second if they sleep while they wait, 10.0 K (9.53 K to 10.5 K) if they poll. The 99.9th \
+             percentile of the time of a create or a close is 1.02 ms sleeping, 52.4 ms polling. Published: 0.20 times (Pi, 2022, Platinum 8260: 40 K pairs per second polling, 200 K sleeping)"
         );
         assert_eq!((rows[0].value, rows[0].baseline), (Some(0.5), Some(0.2)));
         assert_eq!(rows[0].values.len(), 5);
@@ -270,7 +270,7 @@ mod tests {
                 "{said}"
             );
             assert!(
-                said.contains(" thread: 100 K (95.3 K to 105 K) pairs per second if"),
+                said.contains(" close 100 K (95.3 K to 105 K) sessions per second if"),
                 "{said}"
             );
             assert_eq!((rows[0].value, rows[0].baseline), (None, None));

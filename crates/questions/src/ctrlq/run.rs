@@ -474,15 +474,15 @@ fn notes(plan: &Plan, cores: &Cores, rows: &[Row]) -> Vec<String> {
             None => format!("{} here", cores.all.len()),
         };
         notes.push(format!(
-            "* needs more cores than the {here} (field cores_needed, up to {needed}: workers, interrupt thread, threads \
-             of the device). The host's scheduler decides which thread runs, so the row measures that scheduler: do not compare \
-             it with rows from enough cores"
+            "* this row's threads (workers, interrupt thread, threads of the device) need more cores than the {here}: up to {needed}, \
+             see field cores_needed. If threads share cores, the host's scheduler decides which thread runs and so affects the \
+             result. Do not compare rows marked * with rows that had enough cores"
         ));
     }
     if rows.iter().any(Row::is_disturbed) {
         notes.push(
-            "! other programs used the cores while this row was measured (field other_cpu_pct): measure it again when they are \
-             idle"
+            "! other programs used the cores while this row was measured (field other_cpu_pct): measure the row again when the \
+             cores are idle"
                 .to_string(),
         );
     }
@@ -495,10 +495,10 @@ fn notes(plan: &Plan, cores: &Cores, rows: &[Row]) -> Vec<String> {
         None => format!("driver and device share {} cores", cores.all.len()),
     };
     notes.push(format!(
-        "{share}, in two processes; {} rounds of {:.3} s, in each of which every row is measured once; \
-         poll: a worker holds the one lock while it polls the used ring, and workers that wait for the lock spin {} times and \
-         then yield; wait: a thread sleeps until its request's interrupt wakes it; async: {} requests in flight, with a callback \
-         for each",
+        "{share}, in two processes. Each row is measured in {} rounds of {:.3} s; a round measures every row once. \
+         poll: the worker that holds the queue's only lock polls the used ring; other workers try the lock {} times, and then \
+         yield the core. wait: a worker sleeps until the interrupt for its request wakes it. async: up to {} requests are in \
+         flight, and each has a callback",
         plan.rounds,
         plan.seconds / plan.rounds as f64,
         plan.spins.unwrap_or(Options::default().spins),

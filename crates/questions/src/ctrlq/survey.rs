@@ -17,7 +17,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
 /// The survey part that compares methods of waiting for the control queue.
 pub(super) static CTRLQ: Part = Part {
     name: "ctrlq",
-    what: "the control queue",
+    what: "the virtio-crypto control queue",
     importance: 4,
     least_s: 2.2,
     share: 0.18,

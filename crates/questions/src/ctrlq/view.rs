@@ -19,9 +19,9 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
         false => "",
     };
     let mut out = paragraph(&format!(
-        "Sessions created and closed, in pairs per second: median of the rounds and its 95 % interval; us/pair: microseconds of \
-         CPU time per pair, driver and device together{unknown}; p50 to p99.99: latency of a create or a close in us; /wait: \
-         pairs per second over those of wait"
+        "A pair is one create and one close of a session. pairs/s: median of the rounds, with its 95 % interval. us/pair: microseconds of \
+         CPU time per pair, driver and device together{unknown}. p50 to p99.99: latency of a create or a close in us. /wait: \
+         pairs/s divided by that of wait"
     )) + "\n";
     let together = |a: &Row, b: &Row| (a.ctrl, a.session) == (b.ctrl, b.session);
     for group in rows.chunk_by(together) {

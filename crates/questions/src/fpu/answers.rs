@@ -134,21 +134,21 @@ pub(super) fn answers(plan: &Plan, bench: &mut Bench) -> Outcome<AnswerRow> {
 /// Describes how a tree's answer in one context differs from the answer of the expected policy.
 fn difference(context: Context, in_section: bool, answer: &Answer, right: &Answer) -> String {
     let over = if in_section {
-        ", a section in progress below"
+        " during the task's section"
     } else {
         ""
     };
     let what = match (answer.usable, right.usable) {
-        (true, false) => "usable, where the rule says no",
-        (false, true) => "not usable, where the rule says yes",
+        (true, false) => "the FPU is usable, but should not be",
+        (false, true) => "the FPU is not usable, but should be",
         _ if answer.over_section && !right.over_section => {
-            "runs over the section, for whose end it should wait"
+            "runs before the section ends, but should wait for its end"
         }
         _ if right.over_section && !answer.over_section => {
-            "waits for the section's end, over which it should run"
+            "waits for the section's end, but should run before"
         }
-        _ if answer.warnings > 0 => "opening a section is warned of, where the rule has no warning",
-        _ => "opening a section is not warned of, where the rule has a warning",
+        _ if answer.warnings > 0 => "opening a section causes a warning, but should not",
+        _ => "opening a section causes no warning, but should",
     };
     format!("{}{over}: {what}", name(context))
 }

@@ -16,21 +16,23 @@ use super::row::Row;
 use super::usable_args::UsableArgs;
 use super::{run, view};
 
-/// What each FPU policy costs under softirq load; whether it loses registers
+/// Cost of each FPU policy under softirq load; which policies lose registers
 ///
-/// An FPU policy decides what an FPU section disables, and what a softirq does if it needs SIMD
-/// during a section. A task encrypts on an emulated CPU. Interrupts raise softirqs that interrupt
-/// the task and also encrypt. Every row is compared with a baseline run in which the same
-/// interrupts do nothing. The output of every call and the user-mode registers are checked.
+/// An FPU policy decides whether FPU sections disable preemption or softirqs, and what a softirq
+/// does if it needs SIMD while a section is open. On an emulated CPU, a task encrypts, and
+/// interrupts raise softirqs that also encrypt. Each policy is compared with a baseline run under
+/// the same policy, in which the interrupts do nothing. Kiln checks the output of every encryption,
+/// and that no user-mode register was changed.
 #[derive(Args)]
 #[command(after_long_help = "\
-FPU policies (--policy), if a softirq needs SIMD during an FPU section:
-  legacy       Linux up to 6.14: the softirq does without SIMD (--fallback)
+What happens if a softirq needs SIMD while an FPU section is open (--policy):
+  legacy       Linux up to 6.14: the softirq runs scalar code, or defers its
+               request to cryptd (--fallback)
   bh-off       Linux from 6.15: softirqs are disabled during sections
   nested       the softirq saves the section's registers and restores them
   nested-v1    nested as first posted for Linux, without later corrections
-  preemptible  arm64 in 6.12: as nested; a section can also be preempted
-  none         the control: the softirq uses SIMD and saves nothing
+  preemptible  arm64, Linux 6.12: like nested, and sections can be preempted
+  none         the control, broken on purpose: the softirq saves no registers
 
 Sources of interrupts (--inject):
   timer        a timer, at regular intervals
@@ -41,12 +43,12 @@ Sources of interrupts (--inject):
 Exit status:
   1 if a policy other than \"none\" lost register contents, or completed
     requests out of order
-  1 if a loss could have gone unseen (\"no power\"): \"none\", the control,
-    lost too little, or a policy was interrupted too rarely
-  If --policy leaves \"none\" out, a run without losses proves nothing.
+  1 if a loss could have gone unnoticed (\"no power\"): the control \"none\"
+    lost too little, or sections were interrupted too rarely
+  Without \"none\" in --policy, status 0 does not prove that nothing was lost.
 
 Environment:
-  KILN_TIERS=generic,aesni   use only these instruction-set tiers (kiln list)
+  KILN_TIERS=generic,aesni   use only these ISA tiers; 'kiln list' shows all
 
 Examples:
   kiln fpu

@@ -14,7 +14,7 @@ use super::policy_args::PolicyArgs;
 use super::row::Row;
 use super::{run, view};
 
-/// Interrupt random instructions of FPU sections, for a given time or number
+/// Interrupt FPU sections at random instructions, for N seconds or N times
 ///
 /// Breakpoints interrupt sections until --seconds have passed or --interrupts have hit a section;
 /// totals are printed at the end. The output of every call and the user-mode registers are checked.
@@ -27,7 +27,7 @@ Exit status:
   because that control lost too little or a policy was interrupted too rarely
 
 Environment:
-  KILN_TIERS=generic,aesni   use only these instruction-set tiers (kiln list)
+  KILN_TIERS=generic,aesni   use only these ISA tiers; 'kiln list' shows all
 
 Examples:
   kiln fpu prove breakpoint --seconds 20

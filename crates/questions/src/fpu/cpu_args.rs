@@ -11,12 +11,11 @@ pub(crate) struct CpuArgs {
     /// Preemption model of the emulated kernel
     #[arg(long, value_enum, default_value_t)]
     preempt: Preempt,
-    /// Scheduler to emulate: cfs-6.1, eevdf-6.12 or eevdf-7.3, with the parameters of that kernel
-    /// version; the version alone, such as 6.1, is enough
+    /// Scheduler to emulate: cfs-6.1, eevdf-6.12 or eevdf-7.3. The number is the Linux version
+    /// whose rules and parameters are used; the number alone, such as 6.1, is enough
     #[arg(long, default_value = "eevdf-6.12", value_name = "NAME")]
     scheduler: String,
-    /// Use the time slices that Linux uses on a machine with N CPUs; still, only one CPU is
-    /// emulated
+    /// Number of CPUs for which Linux would scale its time slices; Kiln still emulates only one CPU
     #[arg(long, value_name = "N", default_value_t = 1)]
     scheduler_cpus: u32,
     /// Microseconds that a task may run while another task waits [default: set by --scheduler]

@@ -11,8 +11,8 @@ pub(super) static SOFTIRQ_SIMD: Topic = Topic {
     title: "What does each way of using SIMD in softirqs cost?",
     command: "kiln fpu overhead",
     source: Some(
-        "Biggers, 2025, Ryzen 9 9950X: simd helper 384 MB/s, direct calls 487 (Linux commit d02198550423); direct calls with \
-         softirqs disabled 461, with nested sections 480 (mail 20250305203018.GB19889)",
+        "Biggers, 2025, Ryzen 9 9950X, 16-byte messages: 384 MB/s through the simd helper, 487 MB/s by direct calls (Linux commit \
+         d02198550423); 461 MB/s by direct calls with softirqs disabled, 480 MB/s with nested sections (mail 20250305203018.GB19889)",
     ),
 };
 
@@ -121,9 +121,9 @@ fn request_ns(runs: &Runs, policy: &str, path: &str) -> Option<Estimate> {
 /// Returns the verdict on a speedup in a few words.
 fn outcome(speedup: &Speedup) -> &'static str {
     match speedup.cycles.against_by_both(speedup.time.as_ref(), 1.0) {
-        Some(Against::Above) => "faster",
-        Some(Against::Below) => "slower",
-        Some(Against::Equal) => "may be noise",
+        Some(Against::Above) => "6.15 is faster",
+        Some(Against::Below) => "6.15 is slower",
+        Some(Against::Equal) => "within noise",
         Some(Against::CannotTell) => "measured once",
         None => "unclear",
     }
@@ -153,7 +153,7 @@ pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
             false => format!("costs {} ns", figure(to - from)),
         };
         format!(
-            ". Calling the cipher directly instead of through the simd helper {}; disabling softirqs in FPU sections {}",
+            ". Per 16-byte request in 6.15, calling the cipher directly instead of through the simd helper {}; disabling softirqs in FPU sections {}",
             step(before, direct),
             step(direct, now)
         )
@@ -162,33 +162,33 @@ pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     let lengths = now.map_or(String::new(), |now| {
         // A fixed cost is a larger part of a shorter request.
         let so = if now < theirs {
-            ", longer than here; so a saving of the same ns is a smaller share"
+            ", longer than here, so saving the same number of ns is a smaller gain in percent there"
         } else {
             ""
         };
         format!(
-            ". On that CPU, the request took {} ns after the change{so}",
+            ". On the Ryzen, a 16-byte request takes {} ns in 6.15{so}",
             figure(theirs)
         )
     });
     let text = format!(
-        "Both kernels are Kiln's models, on an emulated CPU. Up to 6.14, AES-XTS requests go through the simd helper. Since 6.15, they go \
-         directly to the cipher, and softirqs are disabled during FPU sections; so a softirq never interrupts a section, and can \
-         always use SIMD{steps}. Speed of 6.15 relative to 6.14: {}. Published for 16 bytes: {} times, faster (Biggers, 2025, Ryzen 9 \
-         9950X){lengths}",
+        "Kiln models Linux 6.14 and 6.15 on an emulated CPU. Up to Linux 6.14, AES-XTS requests go through the simd helper. Since \
+         Linux 6.15, AES-XTS requests go directly to the cipher. Linux 6.15 also disables softirqs during FPU sections, so a softirq \
+         never interrupts a section, and can always use SIMD{steps}. AES-XTS speed of Linux 6.15 relative to 6.14, by message length: \
+         {}. Published for 16 bytes: 6.15 is {} times as fast as 6.14 (Biggers, 2025, Ryzen 9 9950X){lengths}",
         parts.join("; "),
         figure(published)
     );
     let verdict = match before.zip(now) {
         Some((before, now)) => format!(
-            "AES-XTS 16 B, as in Linux 6.14: {} ns; 6.15: {} ns, {}",
+            "AES-XTS 16 B: {} ns as in Linux 6.14, {} ns as in 6.15; {}",
             figure(before),
             figure(now),
             outcome(&short)
         ),
         None => format!("16 bytes, Linux 6.15's model: {}", brief(&short)),
     };
-    let detail = format!("Both kernels are Kiln's models; the instructions run natively{steps}");
+    let detail = format!("Kiln models both kernels; the instructions run natively{steps}");
     let row = Row::estimate(topic, &short.cycles, "times", text).with_verdict(verdict);
     Some(row.with_detail(detail).beside(topic, published))
 }
@@ -201,24 +201,31 @@ pub(super) fn other_sections(runs: &Runs) -> Option<Row> {
     let legacy = of("legacy")?;
     let published = |mb: f64| figure(mb / HELPER_LEGACY);
     let mut text = format!(
-        "Direct calls of the cipher with 16 bytes; the baseline is a call through the simd helper in Linux up to 6.14. Speed with the \
-         FPU sections of that kernel: {}. Published: {} times ({} MB/s, commit d02198550423)",
+        "Direct calls of 16-byte AES-XTS are compared with calls through the simd helper, as in Linux up to 6.14. Relative to the simd \
+         helper, speed of direct calls with the FPU sections of 6.14: {}. Published for direct calls: {} times ({} instead of {} MB/s, \
+         commit d02198550423)",
         times(&legacy),
         published(DIRECT_LEGACY),
-        DIRECT_LEGACY
+        DIRECT_LEGACY,
+        HELPER_LEGACY
     );
     if let Some(nested) = of("nested") {
         text.push_str(&format!(
-            ". With nested sections: {}. Published: {} times ({} MB/s, registers saved per CPU, mail 20250305203018.GB19889)",
+            ". Relative to the simd helper, speed of direct calls with nested sections: {}. Published for nested sections that save \
+             registers per CPU: {} times ({} instead of {} MB/s, mail 20250305203018.GB19889)",
             times(&nested),
             published(DIRECT_NESTED),
-            DIRECT_NESTED
+            DIRECT_NESTED,
+            HELPER_LEGACY
         ));
     }
     let row = Row::estimate(topic, &legacy.cycles, "times", text)
-        .with_verdict(format!("6.14 without simd helper: {}", brief(&legacy)))
+        .with_verdict(format!(
+            "Linux 6.14 without its simd helper: {}",
+            brief(&legacy)
+        ))
         .with_detail(
-            "The 6.14 model with direct calls, compared with the 6.14 model as it is".to_string(),
+            "Direct calls of 16-byte AES-XTS, compared with the 6.14 model as it is".to_string(),
         );
     Some(row.beside(topic, DIRECT_LEGACY / HELPER_LEGACY))
 }
@@ -229,7 +236,7 @@ pub(super) fn detour_of_tree(runs: &Runs) -> Option<Row> {
     let of_tree = |r: &&&Value| word(r, "policy").starts_with("tree:");
     let provider = word(runs.first().iter().find(of_tree)?, "provider");
     let mut text = format!(
-        "{}, its own code at 16 bytes. Speed of direct calls compared with calls through its simd helper: {}",
+        "{}, its own code, messages of 16 bytes. Speed of direct calls, compared with calls through the tree's simd helper: {}",
         library(provider),
         times(&direct)
     );
@@ -241,7 +248,7 @@ pub(super) fn detour_of_tree(runs: &Runs) -> Option<Row> {
     let published = DIRECT_LEGACY / HELPER_LEGACY;
     if legacy {
         text.push_str(&format!(
-            ". Published: {} times, {} over {} MB/s (commit d02198550423; Biggers, 2025, Ryzen 9 9950X)",
+            ". Published: {} times, {} instead of {} MB/s (commit d02198550423; Biggers, 2025, Ryzen 9 9950X)",
             figure(published),
             DIRECT_LEGACY,
             HELPER_LEGACY
@@ -340,7 +347,7 @@ impl LostState {
                 "Cannot tell: nested sections were not tested, others lost no registers".to_string()
             }
             (true, _) if all > 0 => format!(
-                "Nested sections lost no registers, but others did, {}",
+                "Nested sections lost no registers; other sections lost registers {}",
                 times(all)
             ),
             (true, _) => format!(
@@ -383,9 +390,10 @@ pub(super) fn interrupted(runs: &Runs) -> Option<Row> {
         return None;
     }
     let counted = format!(
-        "{} interrupts occurred during FPU sections, under {} policies ({} of them with nested sections). {} results were wrong, and \
-         {} kernel entries changed user registers. The control saves no registers, so it must lose some: in {} interrupts, {} results \
-         were wrong, and {} kernel entries, interrupted or not, changed user registers",
+        "{} interrupts occurred during FPU sections, summed over {} FPU policies ({} of them with nested sections). Under the tested \
+         policies, {} results were wrong, and {} emulated system calls changed the user's FPU registers. A control that saves no \
+         registers must lose some: after {} interrupts during its FPU sections, {} results were wrong. The control also changed the \
+         user's FPU registers in {} emulated system calls, whether or not they were interrupted",
         show(hit),
         lost.policies(|_| true),
         lost.policies(nests),
@@ -476,13 +484,13 @@ mod tests {
         );
         assert!(
             text.contains(
-                "Published for 16 bytes: 1.20 times, faster (Biggers, 2025, Ryzen 9 9950X)."
+                "Published for 16 bytes: 6.15 is 1.20 times as fast as 6.14 (Biggers, 2025, Ryzen 9 9950X)."
             ),
             "{text}"
         );
         assert_eq!(
             row.verdict.as_deref(),
-            Some("AES-XTS 16 B, as in Linux 6.14: 20.0 ns; 6.15: 16.5 ns, faster")
+            Some("AES-XTS 16 B: 20.0 ns as in Linux 6.14, 16.5 ns as in 6.15; 6.15 is faster")
         );
         assert_eq!(row.value, Some(1.21));
         assert_eq!(row.baseline, Some(461.0 / 384.0));
@@ -491,13 +499,13 @@ mod tests {
         let text = rows[1].headline.as_deref().unwrap();
         assert!(
             text.contains(
-                "of that kernel: 1.21 times (1.18 to 1.23), faster. Published: 1.27 times (487 MB/s"
+                "of 6.14: 1.21 times (1.18 to 1.23), faster. Published for direct calls: 1.27 times (487 instead of 384 MB/s"
             ),
             "{text}"
         );
         assert!(
             text.contains(
-                "With nested sections: 1.21 times (1.18 to 1.23), faster. Published: 1.25 times (480 MB/s"
+                "with nested sections: 1.21 times (1.18 to 1.23), faster. Published for nested sections that save registers per CPU: 1.25 times (480 instead"
             ),
             "{text}"
         );
@@ -514,13 +522,12 @@ mod tests {
             said[0]
         );
         assert!(
-            said[1]
-                .contains("of that kernel: no difference found (1.00 times, range 0.97 to 1.03)"),
+            said[1].contains("of 6.14: no difference found (1.00 times, range 0.97 to 1.03)"),
             "{}",
             said[1]
         );
         assert!(
-            said[1].contains("With nested sections: 0.80 times (0.78 to 0.82), slower"),
+            said[1].contains("with nested sections: 0.80 times (0.78 to 0.82), slower"),
             "{}",
             said[1]
         );
@@ -587,23 +594,23 @@ mod tests {
         };
         let (text, verdict) = said(16.7, 12.5, 20.9);
         assert!(
-            text.contains(". Calling the cipher directly instead of through the simd helper saves 4.20 ns; disabling softirqs in FPU sections costs 8.40 ns."),
+            text.contains(". Per 16-byte request in 6.15, calling the cipher directly instead of through the simd helper saves 4.20 ns; disabling softirqs in FPU sections costs 8.40 ns."),
             "{text}"
         );
         assert!(
-            verdict.ends_with(": 16.7 ns; 6.15: 20.9 ns, slower"),
+            verdict.ends_with(": 16.7 ns as in Linux 6.14, 20.9 ns as in 6.15; 6.15 is slower"),
             "{verdict}"
         );
         // 34.7 ns is the time that a 16-byte message takes at the published 461 MB/s.
         assert!(
-            text.ends_with("On that CPU, the request took 34.7 ns after the change, longer than here; so a saving of the same ns is a smaller share"),
+            text.ends_with("On the Ryzen, a 16-byte request takes 34.7 ns in 6.15, longer than here, so saving the same number of ns is a smaller gain in percent there"),
             "{text}"
         );
         // If the measured request takes longer than the published one, the text gives no
         // explanation.
         let (text, _) = said(40.0, 30.0, 50.0);
         assert!(
-            text.ends_with("On that CPU, the request took 34.7 ns after the change"),
+            text.ends_with("On the Ryzen, a 16-byte request takes 34.7 ns in 6.15"),
             "{text}"
         );
     }
@@ -638,10 +645,10 @@ mod tests {
             }
             one(&SOFTIRQ_SIMD, &answers).verdict.unwrap()
         };
-        assert!(verdict(FASTER, None).ends_with(" ns, faster"));
-        assert!(verdict(SLOWER, None).ends_with(" ns, slower"));
-        assert!(verdict(EQUAL, None).ends_with(" ns, may be noise"));
-        assert!(verdict(FASTER, Some(SLOWER)).ends_with(" ns, unclear"));
+        assert!(verdict(FASTER, None).ends_with("; 6.15 is faster"));
+        assert!(verdict(SLOWER, None).ends_with("; 6.15 is slower"));
+        assert!(verdict(EQUAL, None).ends_with("; within noise"));
+        assert!(verdict(FASTER, Some(SLOWER)).ends_with("; unclear"));
     }
 
     #[test]
@@ -723,9 +730,10 @@ mod tests {
         let row = told(0, 0);
         assert_eq!(
             row.headline.unwrap(),
-            "1,000,500 interrupts occurred during FPU sections, under 2 policies (1 of them with nested sections). 0 results were wrong, \
-             and 0 kernel entries changed user registers. The control saves no registers, so it must lose some: in 2,100 interrupts, \
-             940 results were wrong, and 10 kernel entries, interrupted or not, changed user registers"
+            "1,000,500 interrupts occurred during FPU sections, summed over 2 FPU policies (1 of them with nested sections). Under the tested \
+             policies, 0 results were wrong, and 0 emulated system calls changed the user's FPU registers. A control that saves no \
+             registers must lose some: after 2,100 interrupts during its FPU sections, 940 results were wrong. The control also changed the \
+             user's FPU registers in 10 emulated system calls, whether or not they were interrupted"
         );
         assert_eq!(
             row.verdict.as_deref(),
@@ -761,7 +769,7 @@ mod tests {
                 && row
                     .headline
                     .unwrap()
-                    .starts_with("No verdict on lost state: none, the control")
+                    .starts_with("No verdict on lost state: the control policy none")
         );
         let rare = counted("nested", false, 3, 0, 0);
         let (row, blind) = of_breakpoints(&[rare, counted("none", false, 500, 250, 5)]);
@@ -805,7 +813,7 @@ mod tests {
         let other = [("legacy", 5), ("nested", 0)];
         assert_eq!(
             verdict(&other, 900),
-            "Nested sections lost no registers, but others did, 5 times"
+            "Nested sections lost no registers; other sections lost registers 5 times"
         );
         assert_eq!(
             verdict(&other, 0),

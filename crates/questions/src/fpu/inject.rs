@@ -186,11 +186,14 @@ impl Inject {
     /// Returns notes about the source that help interpret the results.
     pub(crate) fn notes(&self, asked: f64) -> Vec<String> {
         let how = match self {
-            Inject::Timer => format!("a timer, {asked} a second, evenly"),
-            Inject::Poisson => format!("a timer, {asked} a second on average, Poisson"),
-            Inject::Signal => format!("another core's signals, {asked} a second at most"),
+            Inject::Timer => format!("from a timer, {asked} per second, at equal intervals"),
+            Inject::Poisson => {
+                format!("from a timer, {asked} per second on average, at random (Poisson) times")
+            }
+            Inject::Signal => format!("signals from another core, at most {asked} per second"),
             Inject::Replay(gaps) => format!(
-                "{} gaps from a file, round and round, {:.0} a second; {} of them were shorter than {} µs and stretched to it",
+                "with the {} gaps of a file, repeated from the start, {:.0} per second on average; {} gaps were shorter than {} µs and were \
+                 lengthened to that",
                 gaps.gaps.len(),
                 gaps.rate(),
                 gaps.stretched,

@@ -34,7 +34,7 @@ pub(crate) struct Sweep {
     #[schemars(extend(
         "unit" = "1/s",
         "x-role" = "main",
-        "x-heading" = "loses from packets/s",
+        "x-heading" = "packet loss starts at (packets/s)",
         "x-interval" = ["knee_pps_low", "knee_pps_high"],
         "x-better" = "more"
     ))]
@@ -54,7 +54,7 @@ pub(crate) struct Sweep {
     #[schemars(extend("unit" = "10^9 bits/s", "x-role" = "main", "x-heading" = "Gbit/s"))]
     pub knee_gbit_s: Option<f64>,
     /// `core_share` at the highest rate tried that is not above the knee.
-    #[schemars(extend("x-role" = "main", "x-heading" = "share of the core"))]
+    #[schemars(extend("x-role" = "main", "x-heading" = "share of the core that packets take"))]
     pub knee_core_share: Option<f64>,
     /// Where most packets were lost at the lowest rate with losses: `cryptd` (its queue), `core`
     /// (the network card's ring) or `replay` (an anti-replay window).
@@ -72,7 +72,7 @@ pub(crate) struct Sweep {
     pub lost_share: Option<f64>,
     /// Share of the core that packet processing takes from the task, from 0 to 1: 1 minus the ratio
     /// of the task's throughput to its throughput in the control.
-    #[schemars(extend("x-role" = "figure", "x-heading" = "share of the core at this rate"))]
+    #[schemars(extend("x-role" = "figure", "x-heading" = "share of the core that packets take at the offered rate"))]
     pub core_share: Option<f64>,
     /// Number of trials at this rate.
     pub trials: Option<u32>,

@@ -289,7 +289,7 @@ impl Plan {
             _ => format!("base slice {} µs", c.slice_us),
         };
         format!(
-            "scheduler {} as on {} CPU{}, {slice}{}, tick {} µs{}",
+            "scheduler {} with the time slices of a machine with {} CPU{}, {slice}{}, tick {} µs{}",
             c.scheduler,
             self.scheduler_cpus,
             if self.scheduler_cpus == 1 { "" } else { "s" },

@@ -42,7 +42,7 @@ impl fmt::Display for NoVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NoVerdict::NoControl => f.write_str(
-                "no verdict on lost state: none, the control that saves nothing, did not run under every load: add none \
+                "no verdict on lost state: the control policy none, which saves nothing, did not run under every load: add none \
                  to --policy",
             ),
             NoVerdict::NoPower(why) => write!(f, "no power: {why}: no verdict on lost state"),
@@ -113,8 +113,8 @@ pub(super) fn judge(all: &[Count]) -> Result<(), NoVerdict> {
         let expected = hit as f64 * loss(&control);
         if expected < ENOUGH {
             return Err(NoVerdict::NoPower(format!(
-                "{} was hit {hit} times under {}, where the control that saves nothing lost {} of {}: as bad as that it \
-                 would have {expected:.1} wrong results on average, and a verdict needs {ENOUGH:.1}",
+                "{} was hit {hit} times under {}, where the control that saves nothing lost {} of {}: a policy as bad as the \
+                 control would have {expected:.1} wrong results on average, and a verdict needs {ENOUGH:.1}",
                 count.policy, count.load, control.wrong, control.hit
             )));
         }

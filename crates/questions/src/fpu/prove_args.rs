@@ -19,32 +19,35 @@ use super::step::prove;
 use super::step_row::StepRow;
 use super::view;
 
-/// Does an FPU policy lose state? An interrupt before every instruction of a section
+/// Does an FPU policy lose registers? Sections are interrupted at every instruction
 ///
-/// Kiln single-steps each section and injects an interrupt before every instruction, from the first
-/// of kernel_fpu_begin to the last of kernel_fpu_end. Every run injects the same interrupts. Then
-/// Kiln injects pairs: one interrupt in the section, one in the softirq that follows. The output of
-/// every call and the user-mode registers are checked. The policy none, which saves nothing, is
-/// included as a control: it must lose state, or else losses would go unnoticed. To interrupt
-/// random instructions in millions of sections, use kiln fpu prove breakpoint.
+/// Kiln single-steps each FPU section and injects an interrupt before every instruction, from the
+/// first instruction of kernel_fpu_begin to the last of kernel_fpu_end. These interrupts are the
+/// same each time the command runs. Then Kiln injects pairs of interrupts: one in the section, and
+/// one in the softirq that the first one raised. Kiln checks the output of every encryption and
+/// decryption, and that no user-mode register was changed. The policy none saves no registers and
+/// is included as a control. If the control loses too little, the run fails, because losses of
+/// other policies could go unnoticed, too. To interrupt random instructions in millions of
+/// sections, use kiln fpu prove breakpoint.
 ///
-/// With --tree, the library functions of a kernel tree (Linux 6.9 and later) are examined instead:
-/// those that the tree exports, and those that the interrupt tests of its KUnit suites call. In a
-/// task and in a softirq, each function is interrupted before every instruction. In a hardirq,
-/// where nothing can interrupt it, the function is only single-stepped. Kiln checks that answers
-/// are right, and that interrupts change no vector register of an open section. Functions must
-/// preserve callee-saved registers, and use vector registers only in sections. These checks do not
-/// find a missing vzeroupper; for that, use kiln test --tree DIR --oracle registers.
+/// With --tree, Kiln instead examines crypto library functions of a kernel tree (Linux 6.9 and
+/// later): those that are exported, and those that interrupt tests of the KUnit suites call. Each
+/// function is called in a task and in a softirq, and interrupted before every instruction. In a
+/// hardirq, where nothing can interrupt it, the function is only single-stepped. Kiln checks that
+/// results are right, and that interrupts change no vector register of an open section. Kiln also
+/// checks that functions preserve callee-saved registers, and use vector registers only in
+/// sections. These checks do not find a missing vzeroupper; for that, use kiln test --tree DIR
+/// --oracle registers.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status:
-  1 if a policy lost state; the control \"none\", which saves nothing, does not
-    count. Also 1 if the control lost so little that a policy's losses could
-    have gone unnoticed (\"no power\"). With --tree: 1 if a check failed, or if
-    no interrupt reached one of the functions
+  1 if a policy other than \"none\", the control, lost register contents
+  1 if a loss could have gone unnoticed (\"no power\"): the control \"none\"
+    lost too little
+  With --tree: 1 if a check failed, or if a function was never interrupted
 
 Environment:
-  KILN_TIERS=generic,aesni   use only these instruction-set tiers (kiln list)
+  KILN_TIERS=generic,aesni   use only these ISA tiers; 'kiln list' shows all
 
 Examples:
   kiln fpu prove --policy nested,bh-off
@@ -63,11 +66,11 @@ pub(super) struct ProveArgs {
     command: Option<ProveCommand>,
     #[command(flatten)]
     policies: PolicyArgs,
-    /// Examine the library functions of this kernel tree instead
+    /// Examine the crypto library functions of this kernel tree, instead of FPU policies
     #[arg(long, value_name = "DIR", conflicts_with_all = ["policy", "imp", "len", "op", "hardirq_fpu"])]
     tree: Option<PathBuf>,
-    /// With --tree: only these suites, cases (SUITE.CASE) or exported functions
-    /// (library.FUNCTION); * and ? are wildcards [default: all]
+    /// With --tree: examine only what these KUnit suites (SUITE) or cases (SUITE.CASE) call, or
+    /// these exported functions (library.FUNCTION); * and ? are wildcards [default: all]
     #[arg(
         long,
         value_delimiter = ',',
@@ -75,24 +78,26 @@ pub(super) struct ProveArgs {
         requires = "tree"
     )]
     suite: Vec<String>,
-    /// With --tree: call functions in these contexts: task, softirq, hardirq [default: all]
+    /// With --tree: contexts in which to call the functions, one or more of task, softirq and
+    /// hardirq [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…", requires = "tree")]
     context: Vec<String>,
-    /// With --tree: interrupt each instruction of a section at its first N executions
+    /// With --tree: interrupt each instruction of a section the first N times that it is executed
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..), requires = "tree")]
     visits: u64,
-    /// Cipher implementation for the task and the softirqs; with 'pattern', the task calls no
-    /// cipher, but keeps a pattern in all registers [default: all]
+    /// Cipher implementation for the task and the softirqs; with 'pattern', the task does not
+    /// encrypt but keeps a pattern in all registers [default: all implementations, and pattern]
     #[arg(long = "impl", value_name = "NAME")]
     imp: Option<String>,
     /// Lengths of the task's messages in bytes [default: 16,31,512,4096]
     #[arg(long, value_name = "LIST")]
     len: Option<String>,
-    /// Operations [default: encrypt,decrypt]
+    /// What the task does with its messages: encrypt, decrypt [default: both]
     #[arg(long, value_delimiter = ',', value_name = "OP,…")]
     op: Vec<String>,
-    /// Repeat an interrupt before instruction K of the section; with K,K2, add one before
-    /// instruction K2 of its softirq. With --tree: interrupt only up to instruction K2 of call K
+    /// Inject only one interrupt, before instruction K of the section; with K,K2, also one before
+    /// instruction K2 of the softirq that follows. With --tree: stop injecting after instruction K2
+    /// of call K
     #[arg(long, value_name = "K[,K2]", allow_hyphen_values = true)]
     at: Option<String>,
     /// With --at: let hardirq handlers open sections, too

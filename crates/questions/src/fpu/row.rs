@@ -28,8 +28,8 @@ use super::workload::Workload;
         "x-old-commands" = ["fpu --inject breakpoint"],
         "x-view" = {
             "how": "All policies get the same interrupts. The pictures show the task's throughput, the time from raising a \
-                    softirq to its handler, and the lengths of FPU sections. Heights of the distributions are square roots \
-                    of counts.",
+                    softirq until its handler runs, and the lengths of FPU sections. In the distributions, a bar's height is \
+                    the square root of its count.",
             "only": ["!control"],
             "each": ["load", "inject!=timer"],
             "name": ["policy", "fallback!=none|own|scalar"],
@@ -132,7 +132,7 @@ pub(crate) struct Row {
     /// adjacent time slices; null for controls and in packet-rate sweeps.
     #[schemars(extend(
         "x-role" = "main",
-        "x-heading" = "relative to its control",
+        "x-heading" = "task, relative to its control",
         "x-interval" = ["of_control_low", "of_control_high"]
     ))]
     pub of_control: Option<f64>,
@@ -144,7 +144,7 @@ pub(crate) struct Row {
     /// round. A control is compared with the first policy's control.
     #[schemars(extend(
         "x-role" = "main",
-        "x-heading" = "relative to the first",
+        "x-heading" = "task, relative to the first policy",
         "x-interval" = ["ratio_low", "ratio_high"],
         "x-only" = "fpu"
     ))]
@@ -222,7 +222,7 @@ pub(crate) struct Row {
     /// that saves nothing. A verdict on the policy requires at least 6.9 (ln 1000), summed over the
     /// policy's rows with the same load. Null for controls, and if `none` did not run or lost too
     /// little.
-    #[schemars(extend("x-role" = "figure", "x-heading" = "wrong if as bad as the control", "x-only" = "fpu"))]
+    #[schemars(extend("x-role" = "figure", "x-heading" = "wrong results to expect if as bad as the control", "x-only" = "fpu"))]
     pub expected_wrong: Option<f64>,
     /// Number of times that the task was preempted.
     pub preemptions: u64,

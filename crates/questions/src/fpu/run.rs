@@ -237,8 +237,8 @@ impl Rounds<'_> {
         };
         let us = |share: f64| (1.0 - share) / irqs * 1e6;
         Ok(Some(format!(
-            "{}: an interrupt that does nothing costs the task {:.1} µs here ({:.1} to {:.1}), nearly all of it for the \
-             host's signal; the control pays the same",
+            "under load {}, even an interrupt that does nothing costs the task {:.1} µs here ({:.1} to {:.1}). Nearly all of this is \
+             the host's signal that serves as the interrupt; interrupts in controls cost the same",
             self.work.name,
             us(r.ratio),
             us(r.high).max(0.0),
@@ -287,8 +287,9 @@ fn rows(
 fn clock_note(imp: Impl, clock: &Ratio) -> String {
     let pct = |r: f64| 100.0 * (r - 1.0);
     format!(
-        "section timer: it changes the cycles of {} at 4096 B, with one section per message, by {:+.2} % ({:+.2} to {:+.2}); of \
-         shorter sections, a smaller share is timed, and each timed one also counts for those skipped before it",
+        "section timer, which measures how long sections last: with one 4096-byte message per section, it changes the cycles of {} \
+         by {:+.2} % ({:+.2} to {:+.2}). The shorter the sections are, the fewer of them are timed; in the histograms, each timed \
+         section also counts for the skipped ones before it",
         imp.driver(),
         pct(clock.ratio),
         pct(clock.low),
@@ -305,8 +306,7 @@ fn notes(plan: &Plan, outcome: &mut Outcome<Row>) {
     };
     let notes = &mut outcome.notes;
     notes.push(format!(
-        "emulated CPU: preemption {model}, {}, a switch of tasks is charged {:.1} µs; a save of the \
-         registers takes {} bytes",
+        "emulated CPU: {model} preemption, {}; each task switch counts as {:.1} µs, and one set of saved registers has {} bytes",
         plan.scheduler_note(),
         config.switch_ns as f64 / 1e3,
         state_size()
@@ -314,16 +314,17 @@ fn notes(plan: &Plan, outcome: &mut Outcome<Row>) {
     if plan.inject != Inject::Breakpoint {
         let entries: Vec<String> = plan.loads.iter().map(|l| l.to_string()).collect();
         notes.push(format!(
-            "per kernel entry, the task processes {}, each in a section of its own; each interrupt raises a softirq that encrypts one message \
-             of {PACKET} B, the size of a packet ({} B under load pattern), and overwrites every register; all results are checked, and \
-             the time of the checks counts in the throughput",
+            "in each emulated system call, the task processes {}, each in its own FPU section. Each interrupt raises a softirq, which \
+             encrypts one message of {PACKET} B, the size of a packet ({} B under load pattern), and overwrites every register. All \
+             results are checked; the time of the checks lowers the throughput",
             entries.join(" or "),
             Workload::PATTERN.packet
         ));
         notes.push(
-            "throughput and rates are per second of the thread's time on its core; control: the same interrupts, but they do nothing; \
-             of_control and ratio compare the task with its control and with the first policy: medians of the ratios of neighbouring \
-             slices; low, high: their 95 % interval; a section's longest times include host signals"
+            "throughput and rates are per second of the thread's CPU time. In a control, the same interrupts arrive, but do nothing. \
+             of_control: the task's throughput divided by that in the control; ratio: divided by that under the first policy. Both are \
+             medians over pairs of adjacent time slices; low and high are the ends of the 95 % interval. The longest times of sections \
+             include the host's signals"
                 .to_string(),
         );
     }
@@ -331,7 +332,8 @@ fn notes(plan: &Plan, outcome: &mut Outcome<Row>) {
     let stolen: u64 = outcome.rows.iter().map(|r| r.sections_stolen).sum();
     if timed > 0 {
         notes.push(format!(
-            "in {stolen} of {timed} timed sections ({:.4} %), the host took the CPU away without an interrupt by Kiln",
+            "during {stolen} of {timed} timed FPU sections ({:.4} %), the host took the CPU away without an interrupt by Kiln; the times \
+             of these sections are too long",
             100.0 * stolen as f64 / timed as f64
         ));
     }
@@ -343,17 +345,17 @@ fn notes(plan: &Plan, outcome: &mut Outcome<Row>) {
     }
     notes.push(match &plan.tree {
         Some(tree) => format!(
-            "{}: the tree's own code, {}; where its softirqs find no FPU it knows by itself what to do: async_punts \
-             requests went to its own cryptd",
+            "{} runs the code of Linux {}. If the tree's softirqs cannot use the FPU, the tree decides what to do; async_punts \
+             counts the requests that it deferred to its own cryptd",
             tree.name, tree.version
         ),
         None if plan.entries().iter().any(|e| e.fallback == Fallback::Cryptd) => {
-            "fallback cryptd: task and softirqs ask the crypto API, by the simd helper; requests of softirqs that find \
-             the FPU taken (async_punts) wait for a kworker, 1000 at most (dropped)"
+            "fallback cryptd: the task and the softirqs send requests through the simd helper of the crypto API. Requests of softirqs \
+             that find the FPU in use wait for a kworker (async_punts); if 1000 requests are waiting, further ones are dropped (dropped)"
                 .to_string()
         }
-        None => "async_punts, reordered and dropped are null: Kiln's own softirqs use scalar code where SIMD is not \
-                 usable; with --fallback cryptd, these fields have values"
+        None => "the fields async_punts, reordered and dropped are null, because Kiln's softirqs use scalar code where SIMD is \
+                 not usable. With --fallback cryptd, these fields have values"
             .to_string(),
     });
     if outcome.interrupted {
@@ -396,8 +398,8 @@ fn reordered(rows: &[Row]) -> Vec<String> {
         let usual = control.and_then(|c| c.reordered).unwrap_or(0);
         let count = row.reordered.filter(|n| *n > usual)?;
         Some(format!(
-            "{} under {}: {count} answers came in another order than their requests, {usual} in the control: requests of one \
-             transform overtake each other",
+            "{} under {}: {count} answers came in another order than their requests, but only {usual} in the control. A crypto API \
+             must not let requests of one transform overtake each other",
             row.policy, row.load
         ))
     };
@@ -414,7 +416,7 @@ fn lost_state(rows: &[Row]) -> String {
         let sum = |f: fn(&Row) -> u64| of.iter().map(|r| f(r)).sum::<u64>();
         (!of.is_empty()).then(|| {
             format!(
-                "{} results wrong and {} user states lost after {} interrupts into sections",
+                "{} results wrong and {} user states lost after {} interrupts of FPU sections",
                 sum(|r| r.corrupted),
                 sum(|r| r.user_corrupted),
                 sum(|r| r.irqs_in_section)
@@ -423,7 +425,9 @@ fn lost_state(rows: &[Row]) -> String {
     };
     let parts = [
         sums(false).map(|s| format!("policies: {s}")),
-        sums(true).map(|s| format!("none, the control that saves nothing: {s}")),
+        sums(true).map(|s| {
+            format!("policy none, the control, must lose state, user states even without interrupts: {s}")
+        }),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
@@ -480,7 +484,7 @@ mod tests {
         assert_eq!(good.rows[2].expected_wrong, None, "it is not judged");
         assert!(good.notes[0]
             .starts_with("policies: 0 results wrong and 0 user states lost after 1000 "));
-        assert!(good.notes[0].contains("nothing: 250 results wrong"));
+        assert!(good.notes[0].contains("without interrupts: 250 results wrong"));
         assert_eq!(good.notes.len(), 1);
     }
 

@@ -292,8 +292,8 @@ fn conclude(plan: &Plan, proof: &mut Proof) {
     let sum = |f: fn(&StepRow) -> u64| proof.rows.iter().filter(|r| !broken(r)).map(f).sum::<u64>();
     if proof.rows.iter().any(|r| !broken(&r)) {
         proof.notes.push(format!(
-            "{} instructions, {} of softirqs, {} one at a time, {} interrupts and {} pairs of them: {} results wrong and {} \
-             user states lost",
+            "Kiln interrupted {} instructions of FPU sections, {} of softirqs, and {} once more in separate runs. After {} interrupts \
+             in all, including {} pairs of interrupts, {} results were wrong and {} user states were lost",
             sum(|r| r.points),
             sum(|r| r.softirq_points),
             sum(|r| r.singles),
@@ -331,10 +331,12 @@ fn conclude(plan: &Plan, proof: &mut Proof) {
     proof.notes.extend(blind.clone());
     if matches!(plan.inject, Inject::Step(Steps::All)) {
         proof.notes.push(
-            "points: instructions from the first of kernel_fpu_begin to the return of kernel_fpu_end with an interrupt before \
-             each; a second pass has hardirqs open sections, too; a third interrupts every instruction of a softirq; singles: every instruction once \
-             more, short sections and the beginning of long ones one at a time, since the first of many softirqs saves the user's state in the section's stead; pairs: an interrupt, and one in its softirq, at random \
-             and as many as the time allows; after each the results of task and softirq and the user's state are checked"
+            "points: instructions from the first of kernel_fpu_begin to the return of kernel_fpu_end, each with an interrupt before it. In \
+             a second pass, hardirqs open sections, too; a third pass interrupts every instruction of a softirq. singles: every \
+             instruction is interrupted once more, in short sections and at the beginning of long ones each in its own run. The reason: \
+             if many softirqs run, the first of them saves the user's state, and the section does not. pairs: an interrupt in the \
+             section and one in the softirq that it raises, at random instructions, as many pairs as the time allows. The results of \
+             the task and the softirqs, and the user's state, are checked each time"
                 .to_string(),
         );
     }

@@ -83,7 +83,7 @@ pub(crate) struct StepRow {
     /// policy's rows with the same load. Null for controls, and if `none` did not run or lost too
     /// little.
     #[serde(default)]
-    #[schemars(extend("x-role" = "figure", "x-heading" = "wrong if as bad as the control"))]
+    #[schemars(extend("x-role" = "figure", "x-heading" = "wrong results to expect if as bad as the control"))]
     pub expected_wrong: Option<f64>,
     /// Number of warnings that a debug kernel would have printed.
     #[schemars(extend("x-role" = "figure"))]

@@ -12,9 +12,9 @@ use super::view;
 /// May SIMD be used? The answer of each FPU policy in every context
 ///
 /// Calls irq_fpu_usable() in a task, in softirqs, in hardirqs and in an NMI, both with and without
-/// an open FPU section in the task. Then Kiln opens a section and counts the warnings that a debug
-/// kernel would print: always in a task, in softirqs and hardirqs only if the answer was yes, and
-/// never in an NMI.
+/// an open FPU section in the task. Then Kiln opens a section in the same context, and counts the
+/// warnings that a debug kernel would print. In a task, Kiln always opens this section; in softirqs
+/// and hardirqs, only if irq_fpu_usable() returned true; in an NMI, never.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

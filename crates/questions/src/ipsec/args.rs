@@ -15,29 +15,30 @@ use crate::fpu::inject::Inject;
 use crate::fpu::plan::{policies, Plan};
 use crate::fpu::CpuArgs;
 
-/// At which packet rate does IPsec lose packets under each FPU policy?
+/// The packet rate from which IPsec loses packets, by FPU policy
 ///
 /// Softirqs on an emulated CPU encrypt and decrypt ESP packets, as Linux's xfrm does. A task on the
-/// same CPU encrypts disk sectors; it could be dm-crypt, WireGuard or any other user of the FPU. An
-/// FPU policy decides what happens to packets that arrive while the task uses the FPU. Under the
-/// policy legacy (Linux up to 6.14), they wait for cryptd, which drops packets if its queue is
-/// full. Under the other policies, the softirq processes them itself.
+/// same CPU encrypts disk sectors. This task represents any user of the FPU, such as dm-crypt or
+/// WireGuard. An FPU policy decides what happens to packets that arrive while the task uses the
+/// FPU. Under the policy legacy (Linux up to 6.14), such packets wait for cryptd, which drops
+/// packets when its queue is full. Under the other policies, the softirq processes such packets
+/// itself.
 #[derive(Args)]
 #[command(after_long_help = "\
 Loads (--load):
   esp                   AES-GCM (rfc4106), IMIX packet sizes
   esp-cbc               AES-CBC and HMAC-SHA256, IMIX packet sizes
   pcap:FILE             AES-GCM, packet sizes and times from a capture file
-  pcap-cbc:FILE         AES-CBC and HMAC-SHA256, with a capture file
+  pcap-cbc:FILE         AES-CBC and HMAC-SHA256, sizes and times from FILE
 IMIX is a mix of packet sizes: of 12 packets, 7 have 40 bytes, 4 have 576
 and 1 has 1500. For other sizes, use pcap:FILE or pcap-cbc:FILE.
 
 Exit status:
-  1 if results were wrong or user registers were lost under any policy except
-  none, which saves no registers, to show that such errors are detected
+  1 if results were wrong, or user-mode registers were lost. The policy none
+  does not count: it saves no registers, to show that such errors are found
 
 Environment:
-  KILN_TIERS=generic,aesni   use only these instruction-set tiers (kiln list)
+  KILN_TIERS=generic,aesni   use only these ISA tiers; 'kiln list' shows all
 
 Examples:
   kiln ipsec --out DIR        the rate at which packets start to be lost
@@ -78,11 +79,11 @@ pub struct IpsecArgs {
     /// Size of the anti-replay window, in packets
     #[arg(long, value_name = "N", default_value_t = 64)]
     replay_window: u32,
-    /// Additional time per packet in ns, for the rest of the network stack, which is not run
+    /// Add N ns per packet for the rest of the network stack, which Kiln does not run
     #[arg(long, value_name = "N", default_value_t = 0)]
     stack_ns: u64,
-    /// Let the disk-encrypting task also send a packet after every N sectors; 0: never [default: 0,
-    /// but 64 with --packet-rate LOW,HIGH or a capture]
+    /// The task that encrypts disk sectors also sends a packet after every N sectors; 0: never
+    /// [default: 64 with --packet-rate LOW,HIGH or a pcap load, else 0]
     #[arg(long, value_name = "N")]
     own_every: Option<u32>,
     /// Interrupts per second on the emulated CPU

@@ -81,12 +81,12 @@ impl Knee {
         match self {
             Knee::Above(rate) => {
                 format!(
-                    "none up to {} packets/s, the highest rate tried",
+                    "no packets are lost up to {} packets/s, the highest rate tried",
                     packets(*rate)
                 )
             }
             Knee::Below(rate) => format!(
-                "even at {} packets/s, the lowest rate tried",
+                "packets are lost even at {} packets/s, the lowest rate tried",
                 packets(*rate)
             ),
             Knee::At(e) => {
@@ -95,17 +95,21 @@ impl Knee {
                 let gbit = per_packet.map_or(String::new(), |g| {
                     format!(", which is {} Gbit/s", figure(e.value * g))
                 });
-                format!("from {} packets/s{}{gbit}", packets(e.value), interval(e))
+                format!(
+                    "packet loss starts at {} packets/s{}{gbit}",
+                    packets(e.value),
+                    interval(e)
+                )
             }
         }
     }
 
-    /// Formats the knee in a few words, in packets per second.
-    fn brief(&self) -> String {
+    /// Formats the knee in a few words, in packets per second. `unit` follows the rate.
+    fn brief(&self, unit: &str) -> String {
         match self {
-            Knee::Above(rate) => format!("none up to {}", packets(*rate)),
-            Knee::Below(rate) => format!("even at {}", packets(*rate)),
-            Knee::At(e) => format!("from {}", packets(e.value)),
+            Knee::Above(rate) => format!("no loss up to {}{unit}", packets(*rate)),
+            Knee::Below(rate) => format!("loss even at {}{unit}", packets(*rate)),
+            Knee::At(e) => format!("loss starts at {}{unit}", packets(e.value)),
         }
     }
 
@@ -126,18 +130,19 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
     let conditions = first?;
     let verdict = match (legacy.ends(), direct.ends()) {
         (Some((_, high)), Some((low, _))) if high < low => {
-            "With cryptd, losses begin at a lower rate"
+            "With cryptd, losses begin at a lower rate than without"
         }
         (Some((low, _)), Some((_, high))) if low > high => {
-            "With softirqs disabled, losses begin at a lower rate"
+            "With softirqs disabled, losses begin at a lower rate than with cryptd"
         }
-        (Some(_), Some(_)) => "No difference was found",
-        _ => "Measured once, so the two cannot be compared",
+        (Some(_), Some(_)) => "No difference was found between the two rates",
+        _ => "Measured once, so the two rates cannot be compared",
     };
     let text = format!(
-        "One emulated core processes IPsec packets in softirqs, and encrypts disk sectors in a task. Losses begin at these packet \
-         rates. With cryptd, to which softirqs fall back up to Linux 6.14: {}. With FPU sections that disable softirqs, as since 6.15: {}. {verdict}. Conditions: {}, IMIX packet sizes, \
-         scheduler {} as on {} CPU{}; the rest of a network stack is not run",
+        "One emulated core processes IPsec packets in softirqs, and encrypts disk sectors in a task. With cryptd as the fallback of softirqs, \
+         as in kernels up to Linux 6.14, {}. With FPU sections that disable softirqs, as in kernels since Linux 6.15, {}. {verdict}. \
+         Conditions: cipher {}, IMIX packet sizes, emulated scheduler {} with the time slices of a machine with {} CPU{}; Kiln does not \
+         run the rest of a network stack",
         legacy.phrase(first),
         direct.phrase(second),
         word(conditions, "impl"),
@@ -147,19 +152,19 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
     );
     let brief = match (&legacy, &direct) {
         (Knee::At(legacy), Knee::At(direct)) => format!(
-            "Losses start at {} packets/s with cryptd, and at {} without",
+            "IPsec packet loss starts at {} packets/s with cryptd, at {} without",
             packets(legacy.value),
             packets(direct.value)
         ),
         _ => format!(
-            "Losses with cryptd: {} packets/s; without: {}",
-            legacy.brief(),
-            direct.brief()
+            "With cryptd, {}; without, {}",
+            legacy.brief(" packets/s"),
+            direct.brief("")
         ),
     };
     // The numbers in the verdict show which of the two is higher, unless their ranges overlap.
     let tie = match verdict {
-        "With cryptd, losses begin at a lower rate" => String::new(),
+        "With cryptd, losses begin at a lower rate than without" => String::new(),
         other => format!(". {other}"),
     };
     let most = match &direct {
@@ -173,11 +178,13 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
     let ranges = match (range(&legacy), range(&direct)) {
         (legacy, direct) if legacy.is_empty() && direct.is_empty() => String::new(),
         (legacy, direct) if direct.is_empty() => format!(". Range with cryptd: {legacy} packets/s"),
-        (legacy, direct) if legacy.is_empty() => format!(". Range without: {direct} packets/s"),
-        (legacy, direct) => format!(". Ranges: {legacy}, {direct}"),
+        (legacy, direct) if legacy.is_empty() => {
+            format!(". Range without cryptd: {direct} packets/s")
+        }
+        (legacy, direct) => format!(". Ranges: with cryptd {legacy}, without {direct}"),
     };
     let detail = format!(
-        "One emulated core that also encrypts a disk; without cryptd, FPU sections disable softirqs{most}{ranges}{tie}"
+        "The emulated core also encrypts a disk. Without cryptd, sections disable softirqs{most}{ranges}{tie}"
     );
     let row = match &legacy {
         Knee::At(e) => Row::estimate(&NESTED_FPU, e, "packets/s", text),
@@ -224,17 +231,17 @@ mod tests {
     fn legacy_loses_earlier() {
         let text = sentence(|x| at("legacy", 250e3 * x), |x| at("bh-off", 5e6 * x));
         assert!(
-            text.contains("up to Linux 6.14: from 255 k packets/s ("),
+            text.contains("up to Linux 6.14, packet loss starts at 255 k packets/s ("),
             "{text}"
         );
         assert!(
-            text.contains("Gbit/s. With FPU sections that disable softirqs, as since 6.15: ")
-                && text.contains("from 5.10 M packets/s ("),
+            text.contains("Gbit/s. With FPU sections that disable softirqs, as in kernels ")
+                && text.contains("starts at 5.10 M packets/s ("),
             "{text}"
         );
         assert!(
             text.contains(
-                ". With cryptd, losses begin at a lower rate. Conditions: gcm, IMIX packet sizes, scheduler eevdf-6.12 as on 1 CPU;"
+                ". With cryptd, losses begin at a lower rate than without. Conditions: cipher gcm, IMIX packet sizes, emulated scheduler eevdf-6.12 with the time slices of a machine with 1 CPU;"
             ),
             "{text}"
         );
@@ -258,7 +265,7 @@ mod tests {
             |_| row("bh-off", None, Some(9e6), None),
         );
         assert!(
-            text.contains("none up to 9.00 M packets/s, the highest rate tried")
+            text.contains("no packets are lost up to 9.00 M packets/s, the highest rate tried")
                 && text.contains(". With cryptd, losses begin at a lower rate"),
             "{text}"
         );
@@ -267,7 +274,9 @@ mod tests {
             |x| at("bh-off", 5e6 * x),
         );
         assert!(
-            text.contains("up to Linux 6.14: even at 32 k packets/s, the lowest rate tried"),
+            text.contains(
+                "up to Linux 6.14, packets are lost even at 32 k packets/s, the lowest rate tried"
+            ),
             "{text}"
         );
         let text = sentence(
@@ -286,15 +295,15 @@ mod tests {
         let none = |policy| row(policy, None, Some(9e6), None);
         assert_eq!(
             verdict(at("legacy", 2e5), none("bh-off")),
-            "Losses with cryptd: from 200 k packets/s; without: none up to 9.00 M"
+            "With cryptd, loss starts at 200 k packets/s; without, no loss up to 9.00 M"
         );
         assert_eq!(
             verdict(none("legacy"), at("bh-off", 5e6)),
-            "Losses with cryptd: none up to 9.00 M packets/s; without: from 5.00 M"
+            "With cryptd, no loss up to 9.00 M packets/s; without, loss starts at 5.00 M"
         );
         assert_eq!(
             verdict(row("legacy", None, None, Some(32e3)), none("bh-off")),
-            "Losses with cryptd: even at 32 k packets/s; without: none up to 9.00 M"
+            "With cryptd, loss even at 32 k packets/s; without, no loss up to 9.00 M"
         );
     }
 
@@ -303,7 +312,7 @@ mod tests {
         let one = answer(&ESP, json!([at("legacy", 2e5), at("bh-off", 5e6)]));
         let all = sentences(&NESTED_FPU, &[one]);
         assert!(
-            all[0].contains("from 200 k packets/s") && all[0].contains(". Measured once"),
+            all[0].contains("starts at 200 k packets/s") && all[0].contains(". Measured once"),
             "{all:?}"
         );
         let half = answer(&ESP, json!([at("legacy", 2e5)]));

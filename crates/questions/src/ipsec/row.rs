@@ -11,12 +11,12 @@ use crate::fpu::Row;
     rename = "fpu-esp",
     title = "IPsec under each FPU policy",
     extend(
-        "x-question" = "Is nested use of the FPU safe and worth it? From which packet rate does IPsec lose packets if softirqs fall back to cryptd?",
+        "x-question" = "Is nested use of the FPU safe and worth it? At which packet rate does IPsec start to lose packets if softirqs fall back to cryptd?",
         "x-commands" = ["ipsec"],
         "x-old-commands" = ["fpu --load esp"],
         "x-view" = {
-            "how": "Packets delivered per second, by packets offered per second. A policy whose line leaves the diagonal \
-                    loses packets. If the load has phases, more pictures show the payload received and the requests that \
+            "how": "Packets delivered per second, by packets offered per second. Where a policy's line falls below the diagonal \
+                    (all packets delivered), packets are lost. If the load has phases, more pictures show the payload received and the requests that \
                     wait for cryptd over time.",
             "only": ["!control"],
             "each": ["load"],

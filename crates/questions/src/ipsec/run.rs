@@ -271,7 +271,7 @@ fn notes(plan: &Plan, settings: &Settings, outcome: &mut Outcome<Row>) {
         "voluntary"
     };
     outcome.notes.push(format!(
-        "emulated CPU: preemption {model}, {}, a switch of tasks is charged {:.1} µs",
+        "emulated CPU: {model} preemption, {}; each task switch counts as {:.1} µs",
         plan.scheduler_note(),
         config.switch_ns as f64 / 1e3
     ));
@@ -279,43 +279,44 @@ fn notes(plan: &Plan, settings: &Settings, outcome: &mut Outcome<Row>) {
     let own = match settings.own_every.unwrap_or(if phases { OWN_EVERY } else { 0 }) {
         0 => "sends no packets".to_string(),
         n => format!(
-            "after each {n} sends a packet of its own on the association of the packets that go into the tunnel"
+            "after every {n} sectors sends a packet of its own, on the security association of the packets that go into the tunnel"
         ),
     };
     outcome.notes.push(format!(
-        "the task encrypts sectors of {SECTOR} B by the crypto API, {ENTRY} per kernel entry, and {own}"
+        "the task encrypts sectors of {SECTOR} B through the crypto API, {ENTRY} per emulated system call, and {own}"
     ));
     outcome.notes.push(format!(
-        "wrong: sectors and packets that differ from the results of implementations without SIMD, and lost user-mode registers; \
-         every sector and packet is compared. A receiver's anti-replay window has {} numbers",
+        "column wrong: sectors and packets that differ from the results of code without SIMD, plus lost user-mode registers; every \
+         sector and packet is compared. A receiver's anti-replay window has {} sequence numbers",
         settings.window
     ));
     if phases {
         outcome.notes.push(
-            "esp: payload that arrived in the high phase and that a receiver took, per second, the median of the rounds; \
-             recovery: from the end of the high phase until no packet waited (median)"
+            "esp: payload of the high phase that the receivers accepted, per second (median of the rounds). recovery: time from the end \
+             of the high phase until no packet was waiting (median)"
                 .to_string(),
         );
     }
     if outcome.rows.iter().any(|r| r.sweep.is_some()) {
         outcome.notes.extend([
-            "lost: dropped by cryptd's queue, by the card's ring of 4096 because the core is full, or refused by an anti-replay \
-             window"
+            "a packet is lost if cryptd's queue is full, if an anti-replay window refuses the packet, or if the core is too slow, so that \
+             the network card's ring of 4096 packets is full"
                 .to_string(),
             format!(
-                "loses from: the lowest rate at which over {} % of the packets are lost, or after which the core mostly needs over 10 ms \
-                 to catch up; the next lower rate, 9 % below, loses fewer; low, high: the range of all rounds, one step wider at each end",
+                "loses from: between the lowest rate with losses and the next lower rate tried, 9 % below. A rate has losses if over {} % \
+                 of its packets are lost, or if the core usually needs over 10 ms to catch up afterwards. low, high: the range over \
+                 all rounds, widened by one step of 9 % at each end",
                 100.0 * sweep::LOST
             ),
-            "of the core: by how much the packets lower the task's throughput, compared with the same interrupts without packets (0.0 % \
-             also if the difference is negative); Gbit/s: IP packets without ESP"
+            "of the core: the share of the core that packets take. It is the task's loss of throughput, compared with the same \
+             interrupts without packets; a negative loss is shown as 0.0 %. Gbit/s: IP packets without ESP"
                 .to_string(),
         ]);
     }
     if outcome.rows.iter().any(|r| r.policy == "legacy") {
         outcome.notes.push(
-            "legacy: a packet goes to cryptd if the FPU is in use, or if earlier packets of its association wait there; cryptd's queue \
-             takes 1000; the other policies call the drivers directly"
+            "policy legacy: a packet goes to cryptd if the FPU is in use, or if earlier packets of the same security association wait for \
+             cryptd. cryptd's queue holds 1000 packets. The other policies call the drivers directly"
                 .to_string(),
         );
     }
@@ -325,8 +326,8 @@ fn notes(plan: &Plan, settings: &Settings, outcome: &mut Outcome<Row>) {
         .any(|r| r.policy == "legacy" && r.replay_lost > Some(0));
     if reordered_in {
         outcome.notes.push(
-            "reordered: the task's own packets overtake those that wait for cryptd, as it may: it can sleep; packets of softirqs \
-             keep their order"
+            "reordered: the task's own packets overtook packets that waited for cryptd. This is allowed, because the task can sleep. \
+             Packets of softirqs keep their order"
                 .to_string(),
         );
     }
@@ -337,11 +338,11 @@ fn notes(plan: &Plan, settings: &Settings, outcome: &mut Outcome<Row>) {
     {
         if r.sweep.is_none() && r.async_punts > Some(0) && r.dropped == Some(0) {
             let more = match r.load.starts_with("pcap") {
-                true => "--scheduler has others",
+                true => "try another --scheduler",
                 false => "raise the rate",
             };
             outcome.notes.push(format!(
-                "{}: cryptd carried the high load: nothing was dropped; {more}",
+                "{}: cryptd's queue dropped no packets under the high load. To see losses, {more}",
                 r.load
             ));
         }

@@ -386,14 +386,15 @@ pub(super) fn run(
         }
     }
     outcome.notes.push(format!(
-        "{}: without interrupts, a packet takes {price:.0} ns; rounds: {rounds}; packets of 40, 576 and 1500 B in the ratio \
-         7:4:1, at Poisson times; alternately, a packet comes from the tunnel (decrypted) or goes into it (encrypted)",
+        "{}: processing a packet takes {price:.0} ns if nothing interrupts it. Number of rounds: {rounds}. Packets have 40, 576 and 1500 B \
+         in the ratio 7:4:1, and arrive at random (Poisson) times. They alternately come from the tunnel (and are decrypted) and go into \
+         it (and are encrypted)",
         load.name
     ));
     if rounds == 1 && settings.rates.is_empty() {
         outcome.notes.push(
-            "one round: low and high are the ends of one search. Another search can find a rate several times as high or low, \
-             because a single burst decides; run without --quick before you quote a rate"
+            "only one round: low and high are the ends of the range that one search found. Another search can find a rate several times \
+             as high or low, because a single burst decides. Before you quote a rate, run without --quick"
                 .to_string(),
         );
     }

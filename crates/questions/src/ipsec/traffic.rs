@@ -155,8 +155,9 @@ pub(super) fn imix(seed: u64, (low, high): Rates, slice_us: u64, quick: bool) ->
     Traffic {
         sizes,
         note: format!(
-            "{:.0}, {:.0} and {:.0} packets per second for {:.0}, {:.0} and {:.0} ms, Poisson times, sizes of 40, 576 and 1500 B, \
-             exactly 7:4:1; by turns they come from the tunnel (decrypted) and go into it (encrypted)",
+            "three phases with {:.0}, {:.0} and {:.0} packets per second, which last {:.0}, {:.0} and {:.0} ms. Packets have 40, 576 and \
+             1500 B, exactly in the ratio 7:4:1, and arrive at random (Poisson) times. They alternately come from the tunnel (and are \
+             decrypted) and go into it (and are encrypted)",
             low, high, low, ms[0], ms[1], ms[2]
         ),
         arrivals: arrivals.into(),
@@ -216,8 +217,8 @@ pub(super) fn replay(packets: &[Packet], longest: Duration) -> Traffic {
     Traffic {
         sizes,
         note: format!(
-            "{taken} packets at the times and of the sizes of the capture, {part}{cut}; by turns they come from the tunnel \
-             and go into it; then {} ms of quiet",
+            "{taken} packets with the times and sizes of the capture ({part}){cut}. They alternately come from the tunnel and go into it. \
+             Then, {} ms pass without packets",
             TAIL.as_millis()
         ),
         arrivals: arrivals.into(),

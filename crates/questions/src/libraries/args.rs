@@ -7,15 +7,16 @@ use super::install_args::InstallArgs;
 use super::row::{list_libraries, Row};
 use super::view;
 
-/// Other libraries to compare with: which are installed, and how to get current ones
+/// Crypto libraries for comparisons: which are installed, how to get current ones
 ///
-/// Lists the libraries that 'kiln speed' can measure. For each: the version to be measured, the
-/// first year of that release series, the library's file, and how to get the current version.
-/// Nothing is downloaded.
+/// Lists the libraries that 'kiln speed' can measure. Each library is listed with the version to be
+/// measured, the year in which that release series began, its file, and how to get the current
+/// version. Nothing is downloaded.
 #[derive(Args)]
 #[command(after_long_help = "\
-'kiln speed' uses the newest version in Kiln's cache, unless the system has a
-newer one. 'kiln libraries install' fills the cache and needs no root.
+'kiln speed' uses the newest version of a library that it finds in Kiln's
+cache or on the system. 'kiln libraries install' fills the cache and needs
+no root.
 
 Environment:
   KILN_OPENSSL=FILE          the libcrypto to use; likewise KILN_LIBGCRYPT,

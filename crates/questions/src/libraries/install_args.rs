@@ -19,8 +19,8 @@ use kiln_timing::peer::installed::directory;
 #[derive(Args)]
 #[command(after_long_help = "\
 Without NAME, all four libraries are installed, one after the other. This
-takes some minutes and downloads up to 60 MB. If the same version is already
-in the cache, it is built again and replaced.
+takes some minutes and downloads up to 60 MB. A version that is already in
+the cache is built again and replaced.
 
   NAME       source                  needs these programs
   openssl    crate openssl-src       cargo, perl, make, cc
@@ -28,7 +28,7 @@ in the cache, it is built again and replaced.
   libgcrypt  Debian sid's sources    apt-get, tar, bzip2, make, cc
   aws-lc     crate aws-lc-sys        cargo, cmake, make, cc
 
-To remove one, delete its directory in ~/.cache/kiln/libraries.
+To remove a library, delete its directory in ~/.cache/kiln/libraries.
 
 Exit status:
   3 if a library cannot be installed; the others are installed nevertheless

@@ -13,11 +13,12 @@ use super::selftest::SelftestArgs;
 use super::tcrypt::TcryptArgs;
 use super::virtio::VirtioArgs;
 
-/// Run Kiln's ciphers in a real Linux kernel, in user mode Linux or under QEMU
+/// Run Kiln's ciphers in a real Linux kernel (user mode Linux or QEMU)
 ///
-/// build, boot, tcrypt and selftest use user mode Linux, without a VM or root. Linux's own testmgr
-/// tests Kiln's ciphers there, and Linux's own tcrypt measures them. fidelity, nested, dkms and
-/// record boot a stock kernel under QEMU. virtio uses user mode Linux, or QEMU with --qemu.
+/// The subcommands build, boot, tcrypt and selftest use user mode Linux, without a VM or root. In
+/// user mode Linux, Linux's own testmgr tests Kiln's ciphers, and Linux's own tcrypt measures them.
+/// The subcommands fidelity, nested, dkms and record boot a stock kernel under QEMU. The subcommand
+/// virtio boots user mode Linux or, with --qemu, a stock kernel under QEMU.
 #[derive(Args)]
 pub struct LinuxArgs {
     #[command(subcommand)]

@@ -16,20 +16,20 @@ use super::qemu_args::QemuArgs;
 /// Directory in Kiln's repository that contains the records.
 const RECORDS: &str = "linux/records";
 
-/// Compare the emulated CPU with a real kernel's ring 0, question by question
+/// Compare answers of Kiln's emulated CPU and of a real kernel in ring 0
 ///
 /// Boots a stock x86-64 kernel under QEMU, with a module that asks questions in ring 0, such as: is
-/// the FPU usable in a softirq? The emulated CPU is asked the same questions, and the answers are
-/// compared one by one.
+/// the FPU usable in a softirq? Kiln's emulated CPU is asked the same questions, and each pair of
+/// answers is compared.
 #[derive(Args)]
 #[command(after_long_help = "\
-The questions are in which contexts the FPU is usable, and when softirqs run.
+The questions ask in which contexts the FPU is usable, and when softirqs run.
 Kernels before 6.15 are also asked when requests to the simd helper and to
-cryptd complete, and in what order. For these kernels, the emulated CPU has
-the FPU policy legacy; for later ones, bh-off.
+cryptd complete, and in what order. For kernels before 6.15, the emulated CPU
+uses Kiln's FPU policy legacy; for later kernels, the policy bh-off.
 
 Exit status:
-  1 if an answer differs, or if the real kernel gives none
+  1 if the answers to a question differ, or the real kernel does not answer
 
 Examples:
   kiln linux fidelity
@@ -42,8 +42,8 @@ See also:
 pub(super) struct FidelityArgs {
     #[command(flatten)]
     qemu: QemuArgs,
-    /// Also write the results to DIR/VERSION.json, with which Kiln's own tests compare the emulated
-    /// CPU; without DIR, to linux/records
+    /// Also write the results to DIR/VERSION.json, such as 6.12.json; without DIR, to
+    /// linux/records. Kiln's own tests compare the emulated CPU with these files
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = RECORDS)]
     record: Option<PathBuf>,
 }

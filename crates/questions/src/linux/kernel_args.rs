@@ -11,8 +11,8 @@ use kiln_tree::Source;
 /// The kernel to build, and the compiler to use.
 #[derive(Args, Clone, Debug)]
 pub(super) struct KernelArgs {
-    /// A Linux source tree, or a git revision of one [default: the newest
-    /// Debian package linux-source-* that is installed]
+    /// Linux source tree: a directory or a git revision [default: the newest installed Debian
+    /// package linux-source-*]
     #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
     /// Compiler for the kernel and the module; each compiler has a separate build directory

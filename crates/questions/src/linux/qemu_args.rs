@@ -19,10 +19,11 @@ pub(super) struct QemuArgs {
     /// into Kiln's cache
     #[arg(long, value_name = "VERSION", default_value = "6.12", value_parser = version, conflicts_with = "kernel")]
     debian: String,
-    /// Boot this kernel image instead of Debian's, such as arch/x86/boot/bzImage
+    /// Boot this kernel image, such as arch/x86/boot/bzImage, instead of Debian's kernel; needs
+    /// --headers
     #[arg(long, value_name = "BZIMAGE", requires = "headers")]
     kernel: Option<PathBuf>,
-    /// With --kernel: directory of the image's headers, or the tree in which it was built
+    /// With --kernel: directory of the kernel's headers, or the tree in which the kernel was built
     #[arg(
         long,
         value_name = "DIR",
@@ -30,14 +31,16 @@ pub(super) struct QemuArgs {
         conflicts_with = "debian"
     )]
     headers: Option<PathBuf>,
-    /// How QEMU runs the guest: kvm, or tcg (its translator, under which costs are not measured);
-    /// auto: kvm if the kernel boots with it
+    /// How QEMU runs the guest: kvm (hardware virtualization), tcg (QEMU's translator; fidelity
+    /// then measures no costs of the real kernel), or auto (kvm if the kernel boots with it, else
+    /// tcg)
     #[arg(long, value_enum, default_value = "auto")]
     accel: AccelArg,
     /// Compiler for the module [default: $KILN_CC, else the first of cc, gcc, clang on PATH]
     #[arg(long, value_name = "CC")]
     cc: Option<String>,
-    /// Kill the guest after this many seconds; linux dkms adds the planned time of its run
+    /// Kill the guest after this many seconds; 'linux dkms' and 'linux nested' add the planned
+    /// duration of their loads to this limit
     #[arg(long, value_name = "SECONDS", default_value_t = 120.0, value_parser = seconds)]
     limit: f64,
 }

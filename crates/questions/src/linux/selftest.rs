@@ -19,16 +19,17 @@ use super::view;
 /// Boots user mode Linux and loads Kiln's module, which registers every implementation as a driver
 /// of Linux's crypto API. Linux's testmgr tests each driver with all vectors and random layouts,
 /// and compares it with Linux's generic code on random messages. With --hosted, no kernel is
-/// booted: the tree and the drivers run in a child process, on the emulated CPU.
+/// booted: the tree's crypto code and Kiln's drivers run in a child process, on the emulated CPU.
 #[derive(Args)]
 #[command(after_long_help = "\
 --hosted links Kiln's drivers with the tree's crypto API, testmgr and x86 FPU
 core. testmgr runs while interrupts arrive; no kernel is built or booted.
 A driver that passes is then also called in softirqs, which interrupt the FPU
-sections that the driver opens in a task. A driver that crashes fails; the
-others are still tested. Kiln's code replaces the rest of the kernel, so a
-boot is the better test of modules and memory. --hosted is the better test of
-FPU sections, which do nothing in user mode Linux.
+sections that the driver opens in a task. A driver that crashes counts as
+failed; the other drivers are still tested. With --hosted, Kiln's code
+replaces the rest of the kernel, so a boot is the better test of module
+loading and memory management. --hosted is the better test of FPU sections:
+in user mode Linux, their beginning and end do nothing.
 
 Exit status:
   1 if the result of a driver is 'failed' or 'unknown'
@@ -47,13 +48,13 @@ pub(super) struct SelftestArgs {
     /// Test only this algorithm, such as 'xts(aes)', or this implementation, such as xts-aes-aesni
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Number of rounds of each random test [default: Linux's own, 100]
+    /// Number of rounds of each random test [default: 100, as in Linux]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     fuzz: Option<u32>,
-    /// Do not boot: run the tests in a child process, on the emulated CPU
+    /// Instead of booting a kernel, run the tests in a child process on Kiln's emulated CPU
     #[arg(long, conflicts_with = "limit")]
     hosted: bool,
-    /// Kill the boot after this many seconds
+    /// Kill the booted kernel after this many seconds, even if tests are still running
     #[arg(long, value_name = "SECONDS", default_value_t = 170.0, value_parser = seconds)]
     limit: f64,
 }

@@ -6,7 +6,7 @@ use kiln_question::{Error, Exit, Outcome, Question, RowType, Session};
 use super::row::{self, Row};
 use super::view;
 
-/// What is available here: tiers, implementations, libraries, compilers, peak rates
+/// List this machine's ISA tiers, ciphers, libraries, compilers, peak rates
 ///
 /// Run this first on a new machine: it shows what can be measured there, what cannot, and why. Kiln
 /// measures all implementations that this CPU can run. Kiln's crypto API then uses the fastest one
@@ -14,7 +14,7 @@ use super::view;
 #[derive(Args)]
 #[command(after_long_help = "\
 Environment:
-  KILN_TIERS=generic,aesni   use only these instruction-set tiers (kiln list)
+  KILN_TIERS=generic,aesni   use only these ISA tiers
 
 Examples:
   kiln list

@@ -37,8 +37,9 @@ fn note_of(rows: &[Row], here: Option<Hardware>, refusal: Option<&str>) -> Optio
     }
     match (here, refusal) {
         (None, Some(why)) => Some(format!(
-            "no hardware counters ({why}): cycles are times, converted by the clock that chains of multiplications measure next to each \
-             sample; CPU time, context switches, page faults and migrations are the kernel's counts"
+            "no hardware counters ({why}). So cycles are not counted, but are measured times, multiplied by the core's clock; chains of \
+             multiplications measure that clock next to each sample. CPU time, context switches, page faults and migrations are counts of \
+             the host's kernel"
         )),
         _ => None,
     }
@@ -84,7 +85,7 @@ mod tests {
         let note = note_of(&rows, None, Some("perf_event_open: ENOENT, virtual")).unwrap();
         assert!(
             note.starts_with(
-                "no hardware counters (perf_event_open: ENOENT, virtual): cycles are times"
+                "no hardware counters (perf_event_open: ENOENT, virtual). So cycles are not counted"
             ),
             "{note}"
         );

@@ -470,8 +470,8 @@ impl Run<'_> {
         notes.extend(counters::note(&outcome.rows));
         if outcome.rows.iter().any(|r| r.together) {
             notes.push(
-                "rows of several messages at a time (together) show what a stream of messages gets; one message alone \
-                 takes longer"
+                "rows marked * (field together) process several messages at a time, and show the speed for a stream of messages; a single \
+                 message takes longer"
                     .to_string(),
             );
         }
@@ -479,9 +479,9 @@ impl Run<'_> {
             let why = if outcome.interrupted {
                 "interrupted"
             } else if self.plan.within.is_some() {
-                "the time of --seconds was over: ask for fewer, or give it more"
+                "the time of --seconds was over: name fewer lengths or algorithms, or raise --seconds"
             } else {
-                "the time of --quick was over: ask for fewer, or leave --quick out"
+                "the time of --quick was over: name fewer lengths or algorithms, or leave --quick out"
             };
             notes.push(format!(
                 "{} of {} lengths not measured: {why}",
@@ -501,8 +501,8 @@ impl Run<'_> {
         if let Some((_, evictor)) = &self.cold {
             let kib = evictor.lines() * 64 / 1024;
             notes.push(format!(
-                "cold: the median of single calls, each after {kib} KiB of other memory and 128 KiB of other code; the \
-                 interval is that of the median"
+                "cold: the median of single calls. Before each call, {kib} KiB of other memory are read and 128 KiB of other code are run, \
+                 which evicts the caches. The interval is that of the median"
             ));
         }
         if let Some(cores) = &self.plan.cores {
@@ -515,8 +515,8 @@ impl Run<'_> {
             );
         }
         notes.push(
-            "±, ci_low, ci_high: the range in which the result of a rerun is expected; limit: what the AES unit needs for \
-             the AES rounds alone, without GCM's hash, at the fastest tier's rate"
+            "±, ci_low, ci_high: the range in which the result of a rerun is expected. limit: the cycles that the AES unit needs for \
+             the AES rounds alone, without GCM's hash, at the rate of the fastest tier's AES instructions"
                 .to_string(),
         );
         outcome

@@ -15,7 +15,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
 /// provides the first headline.
 pub(super) static SPEED: Part = Part {
     name: "speed",
-    what: "AES-XTS and other libraries",
+    what: "AES-XTS in Kiln and in libraries",
     importance: 1,
     least_s: 1.3,
     args: |slot| {

@@ -10,17 +10,18 @@ use kiln_tree::{Plan, Row};
 
 use super::view;
 
-/// Build a kernel tree's crypto code, link it, and run the self-tests of its drivers
+/// Build and link a kernel tree's crypto code, and run its drivers' self-tests
 ///
-/// For work on a tree's crypto code. The tree's own Kbuild compiles it. Kiln links the unmodified
-/// objects with replacements for the kernel functions that they call, and runs them in a child
-/// process. There, the tree's testmgr tests each driver when it is registered. `kiln test --tree`
-/// adds KUnit suites, calls from softirqs and hardirqs, and rules for all drivers (oracles).
+/// Use this command while you work on a tree's crypto code. The tree's own Kbuild compiles that
+/// code. Kiln links the unmodified object files with replacements for the kernel functions that the
+/// code calls, and runs the result in a child process. In that process, the tree's testmgr tests
+/// each driver when it is registered. `kiln test --tree` also runs KUnit suites, makes calls from
+/// softirqs and hardirqs, and checks rules that hold for all drivers (oracles).
 #[derive(Args)]
 #[command(after_long_help = "\
-Nothing is written into the tree. The files of the build are kept in a cache,
-in kiln/ under XDG_CACHE_HOME or ~/.cache. The first build takes about a
-minute, later builds take seconds.
+Nothing is written into the tree. Build files are kept in ~/.cache/kiln, or
+in $XDG_CACHE_HOME/kiln if that variable is set. The first build takes about
+a minute, later builds take seconds.
 
 Exit status:
   1 if an object does not compile, or a self-test fails or crashes
@@ -32,15 +33,15 @@ Environment:
 Examples:
   kiln tree ~/linux
   kiln tree ~/linux --cc clang-19
-  kiln tree HEAD~1    a commit of the git repository here
+  kiln tree HEAD~1    a commit of the current git repository
   kiln tree ~/linux --config /boot/config-6.12.0-amd64
   kiln tree ~/linux --json | jq '.rows[] | select(.status == \"failed\")'
 
 See also:
   docs/TREES.md")]
 pub struct TreeArgs {
-    /// A Linux source tree, or a git revision: HEAD~1 in the current repository, DIR@HEAD~1 in
-    /// another
+    /// A Linux source tree, or a git revision: HEAD~1 for the current repository, DIR@HEAD~1 for
+    /// the repository in DIR
     #[arg(value_name = "DIR|REV")]
     dir: PathBuf,
     #[command(flatten)]

@@ -20,19 +20,19 @@ use kiln_timing::Tree;
 
 /// What each method of calling a cipher costs: direct calls, simd helper, cryptd
 ///
-/// Encrypts with AES-256-XTS by each method under each FPU policy. Kiln's methods alternate in one
-/// process; their baseline is the simd helper under the policy legacy, as in Linux up to 6.14. The
-/// methods of a kernel tree are measured with the tree's own drivers and crypto API; their baseline
-/// is the tree's own simd helper.
+/// Encrypts with AES-256-XTS by each method under each FPU policy. Kiln measures its own methods in
+/// turn in one process. Each is compared with the simd helper under the policy legacy, as in Linux
+/// up to 6.14. With --policy tree:DIR, the drivers and the crypto API of a kernel tree are
+/// measured, and each method is compared with the tree's own simd helper.
 #[derive(Args)]
 #[command(after_long_help = "\
 Environment:
-  KILN_TIERS=generic,aesni   use only these instruction-set tiers (kiln list)
+  KILN_TIERS=generic,aesni   use only these ISA tiers; 'kiln list' shows all
 
 Examples:
   kiln fpu overhead
   kiln fpu overhead --policy legacy,bh-off,nested --len 16
-  kiln fpu overhead --policy legacy,tree:DIR    compare a kernel tree's own
+  kiln fpu overhead --policy legacy,tree:DIR    also measure a kernel tree
 
 See also:
   docs/CRYPTO.md, docs/TREES.md")]

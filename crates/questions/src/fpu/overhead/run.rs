@@ -85,7 +85,7 @@ const BASELINE: (&str, Path) = ("legacy", Path::SimdHelper);
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(
     rename = "fpu-overhead",
-    title = "Methods to reach a cipher",
+    title = "Methods of calling a cipher",
     extend(
         "x-question" = "How can SIMD crypto be used from softirqs, and what does each method cost?",
         "x-commands" = ["fpu overhead"],
@@ -156,7 +156,7 @@ pub(super) struct Row {
     /// baseline. Null for a part of a method.
     #[schemars(extend(
         "x-role" = "main",
-        "x-heading" = "speed, relative to legacy with the simd helper",
+        "x-heading" = "speed, relative to the simd helper (policy legacy, or the tree's)",
         "x-interval" = ["speedup_low", "speedup_high"]
     ))]
     pub speedup: Option<f64>,
@@ -323,12 +323,12 @@ pub(super) fn run(
     outcome.rows.sort_by_key(place);
     Policy::all()[0].set(&mut cpu);
     outcome.notes.push(format!(
-        "{} in the task; each request has one piece, and starts after the previous one has ended; primitive: one FPU section \
-         around all calls; library: one section per call; other methods: through the crypto API; cryptd: each of two task \
-         switches is charged {:.1} µs; cycles: the smallest sample of all rounds, and the range expected for a rerun; x direct: \
-         cycles divided by those of direct under the same policy; speedup: cycles of the simd helper under legacy, divided by \
-         these cycles; all policies are interleaved; intervals of both ratios: quotients of the ends of the two intervals; \
-         MB/s: from the times of the same samples",
+        "a task encrypts with {}; each request has one piece of memory, and starts after the previous request has ended. primitive: one \
+         FPU section around all calls; library: one section per call; other methods: requests to the crypto API. cryptd: each of \
+         its two task switches counts as {:.1} µs. cycles: the smallest sample of all rounds, with the range in which a rerun \
+         is expected. x direct: cycles divided by those of method direct under the same policy. speedup: cycles of the simd helper under policy \
+         legacy, divided by the cycles of this row. The interval of a ratio is computed from the ends of both intervals. All \
+         policies are measured in turns. MB/s: from the times of the same samples",
         imp.driver(),
         Config::default().switch_ns as f64 / 1e3
     ));

@@ -19,18 +19,17 @@ pub(super) enum Via {
 #[derive(Args)]
 #[command(next_help_heading = "Through a device")]
 pub(crate) struct ViaArgs {
-    /// Measure ciphers through a device in another process, and compare them with the same ciphers
-    /// in this process
+    /// Measure ciphers through a device in another process, and by direct calls
     #[arg(long, value_name = "WHAT", conflicts_with_all = ["tree", "impls", "baseline", "level", "latency"])]
     via: Option<Via>,
     /// With --via virtio: numbers of data queues; each queue has one driver thread and one device
     /// thread [default: 1,2]
     #[arg(long, value_delimiter = ',', value_name = "N,…", requires = "via")]
     queues: Vec<usize>,
-    /// With --via virtio: numbers of messages in flight on each queue [default: 1,64]
+    /// With --via virtio: messages in flight on each queue [default: 1,64]
     #[arg(long, value_delimiter = ',', value_name = "N,…", requires = "via")]
     depth: Vec<usize>,
-    /// With --via virtio: use a running device at this vhost-user socket [default: start Kiln's]
+    /// With --via virtio: use the device at this vhost-user socket [default: start one]
     #[arg(long, value_name = "PATH", requires = "via")]
     socket: Option<PathBuf>,
 }
