@@ -169,7 +169,7 @@ impl Question for CompareArgs {
             self.check_for_records()?;
         }
         if self.bisect && !is_tree(&self.a) {
-            // A baseline that cannot be read is the same for all commits, so skipping them is no use.
+            // The baseline is the same for all commits, so skipping a commit does not help.
             if let Err(e) = record(&self.a) {
                 print_error(&e);
                 return Ok(Exit::Refused(ABORT));

@@ -34,7 +34,7 @@ impl Page {
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
         if let Some(dir) = dir.filter(|dir| !dir.is_dir()) {
             return Err(Error::input(format!(
-                "--report '{}': there is no directory '{}': create it, or name another file",
+                "--report '{}': the directory '{}' does not exist: create it, or name another file",
                 path.display(),
                 dir.display()
             )));
