@@ -75,7 +75,7 @@ fn heads(root: &Path) -> Vec<PathBuf> {
         match path(&name) {
             Some(file) if file.exists() => all.push(file),
             // The branch has no file of its own, but is recorded in packed-refs. The next commit
-            // creates a file in refs/heads.
+            // creates a file in refs/heads, so list both.
             _ => all.extend(["packed-refs", "refs/heads"].iter().filter_map(|n| path(n))),
         }
     }

@@ -3,7 +3,7 @@
  * Measures how long the FPU sections of a task's long messages last, and how long they delay a
  * softirq that each interrupt raises and a kthread that each interrupt wakes.
  *
- * The chunking strategy is compared with one section per message and with sections of pure
+ * The active chunking strategy is compared with one section per message and with sections of pure
  * arithmetic. The three workloads alternate, so that noise from the host affects all of them
  * equally.
  */
@@ -22,8 +22,8 @@ static struct kiln_budget_part *part_of(struct kiln_budget_run *run, u32 part)
 }
 
 /*
- * Records which part was running when the interrupt arrived (run->raised). The task may have
- * moved on to another part by the time the softirq runs and measures its delay.
+ * Records in run->raised which workload was running when the interrupt arrived. The task may have
+ * moved on to another workload by the time the softirq runs and measures its delay.
  */
 static void budget_hardirq(struct cpu *cpu)
 {

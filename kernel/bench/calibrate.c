@@ -24,7 +24,7 @@ enum {
 	AGREE = 64,		/* two times agree if they differ by at most 1/AGREE */
 	FAR = 64 * 1024,	/* maximum message length of a long run, in bytes */
 	FAR_NS = 3000,		/* approximate duration of a long run in nanoseconds */
-	CHAIN = 400,		/* dependent multiplications that measure the clock speed */
+	CHAIN = 400,		/* dependent multiplications, timed to find the clock speed */
 	CHAIN_RUNS = 16,
 	CHANGED = 20,		/* recalibrate if the clock speed differs by over 1/CHANGED */
 	SHORT_CALLS = 4,	/* calls per run in the search for min_bytes */
@@ -54,8 +54,8 @@ struct best {
 };
 
 /*
- * The times of one implementation in one direction. @near is the time of one call with one granule,
- * and @far the time of one call with @far_bytes.
+ * The times of one implementation in one direction. @near is the time of a call that processes one
+ * granule, and @far the time of a call that processes @far_bytes.
  */
 struct subject {
 	struct best near, far;
@@ -178,7 +178,7 @@ static void forget(struct best *b)
 	b->first = b->second = ~0ull;
 }
 
-/* Finds a message length in whole granules that takes clearly longer than one granule. */
+/* Finds the length, in whole granules, of a message that takes clearly longer than one granule. */
 static void find_far(struct kiln_calibration *c, u32 i, bool decrypt)
 {
 	const struct kiln_impl *impl = kiln_impl(i);

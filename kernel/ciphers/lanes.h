@@ -31,7 +31,7 @@ struct runs {
  * begin_message() begins the first run of message @n, which continues from @state, in lane @i.
  * next_run() begins the next run of the lane's message. After the last run, it writes the result
  * and sets the stage to STAGE_IDLE. run_blocks() processes @blocks blocks in every lane. @lanes is
- * the structure that contains @r.
+ * the structure that contains the struct runs.
  *
  * @state is a parameter instead of a member of @lanes, because compilers would otherwise have to
  * assume that it overlaps the lanes, and would copy it in words. A vector load of these words waits

@@ -3,7 +3,7 @@
  * Hashes of several messages at a time: the template for SHA-1, SHA-2 and SM3 in every width.
  *
  * Within a message, each block waits for the previous one, and each round for the round before.
- * Several messages, one per lane, fill the time that a single one waits.
+ * Several messages, one per lane, use the time that a single message would spend waiting.
  *
  * The including file defines:
  *
@@ -26,7 +26,7 @@ struct lanes {
 	word_t h[8 * LANES] __aligned(64);
 	u8 last[LANES][2 * BLOCK] __aligned(64);
 	u8 part[BLOCK] __aligned(64);	/* the start of a block, or HMAC's inner digest */
-	u64 bytes[LANES];		/* total length of the hashed data, with what the first state absorbed */
+	u64 bytes[LANES];		/* total bytes hashed, including those in the first state */
 	const void *outer;		/* for HMAC: the state after the outer key block */
 	const struct kiln_message *m;
 	struct runs r;

@@ -9,7 +9,7 @@
 #include <kiln/string.h>
 
 enum {
-	HEADER = 64,		/* bytes before each block; a multiple of its alignment */
+	HEADER = 64,		/* bytes before each block; a multiple of the block's alignment */
 	SMALLEST = 7,		/* log2 of the smallest block: 128 bytes, including the header */
 	LARGEST = 20,
 	IN_USE = 0x75736564,

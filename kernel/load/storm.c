@@ -15,7 +15,7 @@ enum { SOFTIRQ_STORM = 5, NR_ITEMS = 4 };
 struct storm;
 
 struct item {
-	struct kiln_work work;	/* must be first: its address is cast to the item's */
+	struct kiln_work work;	/* must be first: its address is used as the address of the item */
 	struct storm *storm;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Executes each command in a child process. Meanwhile init can relay the log, because a command
- * such as loading a module may take minutes.
+ * Executes each command in a child process, so that init can relay the log in the meantime: a
+ * command such as loading a module may take minutes.
  *
  * The words of a command are separated by tabs:
  *	module PATH [PARAMETERS]	load a module (the kernel decompresses .ko.xz and similar)

@@ -76,7 +76,7 @@ static void __init skcipher(struct room *r, const struct way *way, const struct 
 	if (m->len - cut)
 		crypt(r->ctx, dst + cut, m->text + cut, m->len - cut, iv);
 	/*
-	 * In modes with a tweak, processing pieces leaves a tweak in @iv. Restore the IV, as
+	 * In modes with a tweak, processing pieces leaves a tweak in @iv. Restore the IV, because
 	 * functions for whole messages leave it unchanged.
 	 */
 	if (ops->first)

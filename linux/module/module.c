@@ -200,8 +200,8 @@ static const char *__init find_fault(struct kiln_alg *alg)
 	if (max_section_us && alg->scalar)
 		alg->section_bytes = kiln_bytes_within(alg, max_section_us);
 	/*
-	 * Linux's templates and modules are instantiated only if no driver of that name is
-	 * registered. Without this lookup, a driver that is not preferred could become the only
+	 * Linux instantiates templates and loads modules for an algorithm only if no driver for it
+	 * is registered. Without this lookup, a driver that is not preferred could become the only
 	 * one.
 	 */
 	if (!prefer && !unprepared)

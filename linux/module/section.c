@@ -90,7 +90,7 @@ static bool spoils_user(void)
 
 struct nest {
 	bool open;
-	bool saved;	/* whether registers were saved; the controls leave this out */
+	bool saved;	/* whether registers were saved; false only in the controls */
 	u64 saves;
 };
 
@@ -111,7 +111,7 @@ static const struct kernel_param_ops saves_ops = { .get = saves_get };
 module_param_cb(nested_saves, &saves_ops, NULL, 0444);
 MODULE_PARM_DESC(nested_saves, "number of nested sections");
 
-/* Returns whether this is a softirq in which no nested section is open yet. */
+/* Returns whether nested sections are on and this is a softirq in which none is open yet. */
 static bool may_nest(void)
 {
 	return areas && READ_ONCE(nested) && in_serving_softirq() && !in_hardirq() && !in_nmi() &&

@@ -68,7 +68,10 @@ void kiln_state_restore(const u8 *area)
 	asm volatile("xrstor64 %0" : : "m"(*(const u8 (*)[])area), "a"(low), "d"(high) : "memory");
 }
 
-/* With AVX-512, two thirds of an area are beyond AVX_END and rarely in use. */
+/*
+ * With AVX-512, two thirds of an area are beyond AVX_END. They are wiped only if they were in use,
+ * which is rare.
+ */
 void kiln_state_wipe(u8 *area)
 {
 	const u64 used = *(const u64 *)(area + HEADER_AT);

@@ -52,7 +52,10 @@ static struct kiln_place place_behind(struct scatterlist *sg, u32 n)
 	return place;
 }
 
-/* Copies @n bytes between the list and @buffer, and advances the position by @n. */
+/*
+ * Copies @n bytes from the list to @buffer or, if @out is set, from @buffer to the list, and
+ * advances the position by @n.
+ */
 static void copy(u8 *buffer, struct kiln_place *place, u32 n, bool out)
 {
 	while (n) {

@@ -60,7 +60,7 @@ struct Vring {
     stopped_at: u16,
     /// Number of requests that the queue had answered when its ring was last started.
     before: u64,
-    /// Whether the ring has answered a request since the sessions began.
+    /// Whether the ring has answered a request since the driver was last reset or paused.
     used: bool,
 }
 
@@ -73,8 +73,9 @@ pub(crate) struct Backend {
     features: u64,
     /// Set when a driver has accepted features, and cleared when a ring starts.
     begun: bool,
-    /// Set when a driver has accepted features while all rings were stopped, and cleared when the
-    /// rings that start have shown whether this is a new driver.
+    /// Set when a driver has accepted features or has reset the device while all rings were
+    /// stopped. Cleared once it is known whether this is a new driver, which depends on the entries
+    /// at which the rings start.
     maybe_anew: bool,
     /// The file handed to a front end that requests memory for recording in-flight requests.
     inflight_file: File,
@@ -177,8 +178,8 @@ impl Backend {
         self.vrings.len() - 1
     }
 
-    /// Starts a ring if the front end has set everything that the ring needs. `goes_on` is set if
-    /// the device itself has stopped the ring for a change.
+    /// Starts a ring if the front end has set everything that the ring needs. `goes_on` is true if
+    /// the device itself had stopped the ring to apply a change.
     fn start(&mut self, index: usize, goes_on: bool) -> Result<()> {
         let control = self.control();
         let vring = &mut self.vrings[index];
@@ -239,10 +240,10 @@ impl Backend {
     /// around.
     ///
     /// If the features or the status were set while all rings were stopped, every ring is checked,
-    /// because the next driver may use any ring, and the old sessions too. A ring that was not used
-    /// also starts from entry 0 after a pause, so the other rings decide: if one of them was used
-    /// and has yet to start, this ring waits for it. If none was used, the driver is treated as a
-    /// new one.
+    /// because the next driver may start with any ring and could then use the old sessions. A ring
+    /// that was not used also starts from entry 0 after a pause, so the other rings decide: if one
+    /// of them was used and has yet to start, this ring waits for it. If none was used, the driver
+    /// is treated as a new one.
     ///
     /// Otherwise, if sessions are created over the control queue, only that queue is checked:
     /// sessions prove that it was used, so entry 0 means a reset. A front end that sends sessions
@@ -288,20 +289,20 @@ impl Backend {
         }
     }
 
-    /// Records whether this is a new driver. Rings then no longer wait for each other.
+    /// Records whether this is a new driver. After this call, rings do not wait for each other.
     fn decide(&mut self, is_anew: bool) {
         (self.maybe_anew, self.begun) = (false, false);
         match is_anew {
             true => self.remove_sessions(),
-            // The other rings also continue, even those that have wrapped around to entry 0 after
-            // 65536 requests.
+            // The driver was paused, not reset. The other rings must also continue, even those
+            // whose index has wrapped around to 0 after 65536 requests.
             false => self.vrings.iter_mut().for_each(|vring| vring.used = false),
         }
     }
 
-    /// Prepares for a session that a message creates. If some rings are still waiting for others
-    /// ([`Backend::settle`]), the driver is a new one that enables fewer rings than its
-    /// predecessor: a paused driver cannot create sessions.
+    /// Prepares for a session that the front end creates with a message. If some rings are still
+    /// waiting for others ([`Backend::settle`]), the driver must be a new one that enables fewer
+    /// rings than its predecessor, because a paused driver cannot create sessions.
     pub(crate) fn begin_session(&mut self) -> Result<()> {
         self.notice_status();
         if self.maybe_anew {

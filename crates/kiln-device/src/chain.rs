@@ -7,8 +7,8 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, Volati
 
 use crate::ring::Ring;
 
-/// Maximum chain length. An indirect table may be longer than the ring: 2.7.5.3.1 forbids this, but
-/// drivers do it. A valid request has only a few buffers.
+/// Maximum chain length. An indirect table may be longer than the ring: the virtio specification
+/// forbids this (2.7.5.3.1), but drivers do it. A valid request has only a few buffers.
 pub(crate) const MAX_DESCRIPTORS: usize = 1024;
 
 /// Size of `struct virtq_desc` in bytes.
@@ -52,7 +52,8 @@ struct Span {
     len: u32,
 }
 
-/// A chain's buffers, which are allocated once per queue and reused for each request.
+/// The buffers of a chain. The list of buffers is allocated once per queue and reused for each
+/// request.
 #[derive(Default)]
 pub(crate) struct Chain {
     spans: Vec<Span>,

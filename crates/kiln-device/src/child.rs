@@ -30,8 +30,8 @@ pub(crate) enum End {
     Unknown,
 }
 
-/// How long to wait for the kernel to release a process, which happens shortly after the kernel
-/// reports its exit: per call, and in total.
+/// Maximum times to wait for the kernel to release a process: per call, and in total. The kernel
+/// normally releases a process shortly after it reports the exit.
 const AT_ONCE: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(100);
 
@@ -216,8 +216,8 @@ pub(crate) fn start_program(mut command: Command, patience: Duration) -> io::Res
     // A successful exec() closes the child's end of this socket pair without sending a message.
     let (mut failed, mut fails) = UnixStream::pair()?;
     // SAFETY: the main process has a single thread, so the child is not restricted to
-    // async-signal-safe calls. A test has several: the child allocates, which the C library allows
-    // after a fork.
+    // async-signal-safe calls. A test process has several threads; there, the child also allocates,
+    // which the C library allows after a fork.
     let process = unsafe { libc::fork() };
     match process {
         0 => {
@@ -295,8 +295,9 @@ mod tests {
         Some(rest.split(' ').next()?.to_owned())
     }
 
-    /// Must run in a child process of the test, because the setting applies to the whole process.
-    /// Returns whether this kernel reports exit statuses.
+    /// Checks the effect of [`release_children`], and returns whether this kernel reports exit
+    /// statuses. Must run in a child process of the test, because [`release_children`] affects the
+    /// whole process.
     fn check_released_children() -> bool {
         release_children().unwrap();
         let mut reports = true;
@@ -336,7 +337,8 @@ mod tests {
         wait_until(|| child.has_exited());
     }
 
-    /// Control: without the setting, a child that has exited waits to be reaped by this process.
+    /// Control: without [`release_children`], a child that has exited waits to be reaped by this
+    /// process.
     #[test]
     fn a_child_that_has_exited_leaves_nothing_to_reap() {
         let _alone = fork_alone();

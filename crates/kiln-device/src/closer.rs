@@ -43,8 +43,8 @@ const AGAIN: Duration = Duration::from_millis(300);
 /// process per connection.
 const APART: Duration = Duration::from_millis(20);
 
-/// How long a front end whose connection has ended is expected to take to exit or to read its
-/// answers. Other front ends may wait for its slot during this time.
+/// How long a front end is expected to take to exit or to read its answers after its connection has
+/// ended. Other front ends may wait for its slot during this time.
 const READING: Duration = Duration::from_millis(500);
 
 /// The owner of a socket: the listening socket that a front end has connected to, identified by its
@@ -168,7 +168,8 @@ impl Closer {
         }
     }
 
-    /// Returns how many of an owner's released processes still count towards the task limit.
+    /// Returns how many of an owner's exited processes the kernel has not released yet. These still
+    /// count towards the task limit.
     pub(crate) fn unreleased(&self, owner: Owner) -> usize {
         self.unreleased
             .iter()
@@ -203,7 +204,7 @@ impl Closer {
         self.left.iter().filter(|(of, _)| *of == owner).count()
     }
 
-    /// Returns whether [`Closer::go_on`] has something to wait for.
+    /// Returns whether anything is unfinished, so that [`Closer::go_on`] must be called again.
     pub(crate) fn is_busy(&self) -> bool {
         let waits = !self.left.is_empty() || !self.unread.is_empty();
         waits || !self.children.is_empty() || !self.unreleased.is_empty()

@@ -61,9 +61,9 @@ pub struct Config {
     pub rates: Rates,
     /// Maximum number of concurrent guests per socket.
     pub max_guests: usize,
-    /// Maximum number of new guests per second on each socket, after an initial burst. Each new
-    /// guest costs a process, and a front end that connects in a loop would take that CPU time from
-    /// other guests.
+    /// Maximum number of new guests per second on each socket, after an initial burst. Starting a
+    /// process for each new guest takes CPU time, which a front end that connects in a loop would
+    /// otherwise take from other guests.
     pub max_new_guests: u32,
     /// Maximum memory each guest may share, in bytes.
     pub max_memory: u64,

@@ -135,7 +135,7 @@ pub(crate) fn end_core_dumps(config: &Config) -> Result<(), Error> {
     limit(Resource::Core, NEITHER, what)
 }
 
-/// Keeps programs that this process starts from inheriting the descriptors that it has itself
+/// Keeps the programs that this process starts from inheriting descriptors that this process itself
 /// inherited.
 fn close_inherited() -> Result<(), Error> {
     // SAFETY: the call changes only a flag of the descriptors, and takes no pointers.

@@ -17,8 +17,8 @@ use crate::config::{Config, ControlBy};
 
 type Task<T> = Box<dyn FnOnce(T) + Send>;
 
-/// A thread that waits for work. Dropping this value before it has work ends the thread. `T` is what
-/// the thread has prepared for its work; it need not be `Send`.
+/// A thread that waits for work. Dropping this value before the thread has work ends the thread.
+/// `T` is what the thread has prepared for its work; it need not be `Send`.
 pub(crate) struct WaitingThread<T> {
     to: Sender<(String, Task<T>)>,
     prepared: Receiver<io::Result<()>>,

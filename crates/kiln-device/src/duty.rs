@@ -27,7 +27,7 @@ pub(crate) trait Duty {
     /// the status is inside the used part of the answer.
     fn ends_with_status(&self) -> bool;
 
-    /// Returns whether requests contain keys, so that copies of them must be wiped.
+    /// Returns whether requests contain keys. If so, copies of the requests must be wiped.
     fn is_secret(&self) -> bool;
 
     /// Returns whether a request's effects are lost when the process exits, so that the next

@@ -48,8 +48,8 @@ const VARIABLE: &str = "KILN_SERVE_FORK";
 const NAME: &CStr = c"kiln-fork";
 const GUESTS_NAME: &CStr = c"kiln";
 
-/// How long the fork server may take to answer, except for the first answer ([`START`]), before
-/// which it loads libcrypto.
+/// How long the fork server may take to answer. The first answer may take longer ([`START`]),
+/// because the fork server loads libcrypto first.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// The main process's view of the fork server.
@@ -235,8 +235,8 @@ impl Forks {
                     return inside.map(Some).map_err(lacks);
                 }
                 Ok(Some((id, child))) => match send(&self.channel, id, &[child.as_fd()]) {
-                    // The main process then closes the new process's channel, which makes that
-                    // process exit.
+                    // After this report, the main process closes the new process's channel, which
+                    // makes that process exit.
                     Err(e) if is_refused(&e) => self.report(&e),
                     sent => sent,
                 },

@@ -549,7 +549,8 @@ fn a_wake_up_for_nothing_is_followed_by_longer_and_longer_pauses() {
     }
 }
 
-/// Each restart cuts short the delay of a guest that exceeds its rate.
+/// Each restart cuts short the delay of a guest that exceeds its rate, but the guest must not gain
+/// from that.
 #[test]
 fn a_ring_that_is_restarted_is_held_to_the_rate() {
     const REQUESTS: usize = 12;
@@ -571,7 +572,7 @@ fn a_ring_that_is_restarted_is_held_to_the_rate() {
 }
 
 /// The driver breaks the ring while its request is delayed by the rate limit, which permits the
-/// request only after 1000 s. Control: a ring that is in order is served until it is stopped.
+/// request only after 1000 s. Control: an intact ring is served until it is stopped.
 #[test]
 fn a_ring_that_breaks_while_its_guest_is_held_is_reported() {
     const PATIENCE: Duration = Duration::from_secs(20);

@@ -224,7 +224,7 @@ impl Log {
     }
 
     /// Records that the device took a request. Returns the stage that an earlier process recorded
-    /// for this request, or [`Stage::Taken`].
+    /// for this request, or [`Stage::Taken`] if none was recorded.
     pub(crate) fn take(&mut self, head: u16) -> Stage {
         let state = self.of(head, STATE).load(Ordering::Relaxed);
         let half = |part| u32::from(self.of(head, part).load(Ordering::Relaxed));

@@ -75,7 +75,7 @@ impl Inside {
     /// Waits for a guest and serves it.
     pub fn serve(self, config: &Config) -> Result<(), Error> {
         let lacks = |e: io::Error| Error::lacks("a guest's process", e);
-        // The threads that are created below block the signal as well.
+        // Block SIGTERM before any thread is created, so that the threads block it as well.
         let drain = take_sigterm().map_err(lacks)?;
         let counters = Counters::at(self.memory.clone(), lines::CELLS, config.queues);
         let ready = match confine::confine_guest(config)? {
@@ -215,7 +215,7 @@ pub(crate) fn take_sigterm() -> io::Result<OwnedFd> {
 }
 
 /// Redirects standard error to standard output, which is `/dev/null`, so that this process has no
-/// descriptor of the log. From now on, panics are logged. Returns the old descriptor, which the
+/// descriptor of the log. From then on, panics are logged. Returns the old descriptor, which the
 /// caller must close.
 fn leave_stderr() -> io::Result<OwnedFd> {
     let stderr = io::stderr().as_fd().try_clone_to_owned()?;

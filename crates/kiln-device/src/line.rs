@@ -251,7 +251,8 @@ impl Line<'_> {
             let before = self.ring.next_avail();
             let hold = self.batch(batch, count)?;
             self.hand_back(count);
-            // A batch ends early if the guest exceeds its rate.
+            // Count only the requests that were served: a batch ends early if the guest exceeds its
+            // rate.
             let served = self.ring.next_avail().wrapping_sub(before);
             left = left.saturating_sub(u32::from(served));
             match halt.order() {

@@ -36,9 +36,9 @@ pub(crate) const ADMITTED_AT_ONCE: u32 = 64;
 pub(crate) const CLIENTS: u32 = 10;
 
 /// Maximum number of connections per second that each socket accepts, and the burst allowed after a
-/// pause. A front end that connects and closes in a loop keeps this process busy, along with the
-/// child processes that close its connections. Once [`QUEUE`] connections are waiting, connect()
-/// blocks.
+/// pause. This limits the work that a front end can cause by connecting and closing in a loop, both
+/// in this process and in the child processes that close its connections. Once [`QUEUE`]
+/// connections are waiting, connect() blocks.
 const ACCEPTED: u32 = 2000;
 pub(crate) const ACCEPTED_AT_ONCE: u32 = 250;
 

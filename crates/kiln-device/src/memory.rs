@@ -86,8 +86,8 @@ fn map(region: &vhost_user::Region, file: File) -> Result<Region> {
     let size = usize::try_from(region.size).map_err(Error::refused)?;
     let mapping = MmapRegion::from_file(FileOffset::new(file, region.offset), size)
         .map_err(Error::refused)?;
-    // Guest memory need not be locked here: the front end decides whether it may be swapped out,
-    // and locked guest memory would count towards this process's limit.
+    // Unlock guest memory: the front end decides whether it may be swapped out, and locked guest
+    // memory would count towards this process's limit.
     // SAFETY: the range is exactly the mapping, and munlock() does not change its contents.
     let _ = unsafe { munlock(mapping.as_ptr().cast(), mapping.size()) };
     let mapped = GuestRegionMmap::new(mapping, GuestAddress(region.guest))

@@ -15,8 +15,8 @@ use prometheus_client::registry::Registry;
 use crate::cpu::cpu_time;
 use crate::tally::{Count, Counters, Gauge, CLASSES, STATUSES};
 
-/// Maximum time for serving a client that has begun to send its request, until the response is
-/// sent.
+/// Maximum time to serve a client, from the moment it begins to send its request until the response
+/// is sent.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Maximum number of bytes read from a client.

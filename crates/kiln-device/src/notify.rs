@@ -87,9 +87,9 @@ impl Bell {
         let _ = (&self.0).write(&1u64.to_ne_bytes());
     }
 
-    /// Resets the bell. This does not block, whatever other processes that have the bell do: when
-    /// they write to an eventfd, the kernel copies the number before it takes the lock, unlike the
-    /// bytes written to a pipe.
+    /// Resets the bell. Other processes that have the bell cannot make this block: when a process
+    /// writes to an eventfd, the kernel copies the number before it takes the eventfd's lock. The
+    /// bytes written to a pipe, in contrast, are copied under the pipe's lock.
     pub(crate) fn clear(&self) {
         let _ = read_count(&self.0);
     }

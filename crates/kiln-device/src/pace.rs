@@ -1,9 +1,9 @@
 //! Rate limits for one guest: requests per second, bytes per second and CPU time, summed over all
 //! its queues and messages.
 //!
-//! The limiter uses the generic cell rate algorithm: one word holds the time until which the guest
-//! has used up its share. A guest that exceeds its rate waits; its requests are not rejected, and
-//! other guests are not affected.
+//! The limiter uses the generic cell rate algorithm: one word holds the time at which the guest's
+//! use so far will conform to its rate. A guest that exceeds its rate waits; its requests are not
+//! rejected, and other guests are not affected.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -28,7 +28,8 @@ pub(crate) struct Bucket {
     per_second: u64,
     /// The allowed burst, expressed as the time in nanoseconds that it takes at the permitted rate.
     burst: u64,
-    /// The time, in nanoseconds since the start, until which the share is used up.
+    /// When the use so far will conform to the rate without any burst, in nanoseconds since the
+    /// start.
     used_until: AtomicU64,
 }
 

@@ -35,8 +35,8 @@ use crate::vhost_user::{Message, Socket};
 pub(crate) const READY: u64 = 1;
 pub(crate) const READY_UNLOCKED: u64 = 2;
 
-/// The only message that the main process sends. It contains the guest number and the socket
-/// number, and carries one descriptor, the connection.
+/// The only message that the main process sends to a guest process. It contains the guest number
+/// and the socket number, and carries one descriptor, the connection.
 pub(crate) const GUEST: u32 = 1;
 
 /// The progress of a guest process from its start to its exit.
@@ -379,7 +379,8 @@ mod tests {
         [before, after]
     }
 
-    /// Control: a pipe stays locked during such a write, so that even a non-blocking read waits.
+    /// Control: a write that waits for a withheld page keeps a pipe locked, so that even a
+    /// non-blocking read waits.
     #[test]
     fn a_write_whose_page_never_arrives_delays_nothing() {
         let (Some(page), Some(other)) = (Page::new(), Page::new()) else {

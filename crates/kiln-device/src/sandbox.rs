@@ -323,8 +323,8 @@ fn always(role: Role, more: &[libc::c_long]) -> Result<Rules, seccompiler::Backe
 }
 
 /// Builds the rules for receiving. Receiving out-of-band data (MSG_OOB) is not allowed: it would
-/// take the byte and leave the descriptors sent with it in the socket, where the main process does
-/// not see them.
+/// take the out-of-band byte and leave the descriptors sent with it in the socket, where the main
+/// process does not see them.
 fn receives(rules: &mut Rules) -> Result<(), seccompiler::BackendError> {
     let in_band = SeccompCmpOp::MaskedEq(libc::MSG_OOB as u64);
     rules.insert(libc::SYS_recvmsg, vec![when(2, in_band.clone(), 0)?]);
@@ -351,7 +351,8 @@ fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
     receives(&mut rules)?;
     rules.insert(libc::SYS_fcntl, each(1, &FCNTL)?);
     rules.insert(libc::SYS_ioctl, each(1, &[libc::FIONBIO])?);
-    // A socket filter would use the same limited memory as filters for system calls ([`PRCTL`]).
+    // Allow setting only timeouts. A socket filter would use the same limited memory as filters for
+    // system calls ([`PRCTL`]).
     rules.insert(
         libc::SYS_setsockopt,
         [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO]
@@ -365,7 +366,7 @@ fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
             .collect::<Result<_, _>>()?,
     );
     // Allow the clocks of the machine, and the clock that measures this process's own CPU time.
-    // Reading another process's CPU time, or waiting for it, would show how much that process
+    // Reading another process's CPU-time clock, or sleeping on it, would show how much that process
     // encrypts.
     for call in [
         libc::SYS_clock_gettime,

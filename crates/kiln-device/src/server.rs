@@ -369,7 +369,7 @@ impl Server {
                             process.note_end();
                         }
                     }
-                    // The fork server's answers are taken in each iteration.
+                    // Nothing to do here: the fork server's answers are taken in each iteration.
                     Watched::ForkServer => {}
                 }
             }
@@ -454,8 +454,8 @@ impl Server {
             let owner = socket.owner;
             match &socket.listener {
                 Some(_) if socket.rests(elapsed) => within(LOOK),
-                // The listener's connections would take up more descriptors. The pause ends when
-                // the closer makes progress.
+                // Do not poll this listener: its connections would take up more descriptors.
+                // Polling resumes when the closer makes progress.
                 Some(_) if !closer.has_room(owner) => {}
                 Some(listener) => add(Watched::Listener(owner), listener.as_fd(), PollFlags::IN),
                 None => {}
@@ -879,8 +879,8 @@ fn warn_of_unlocked_memory() {
     );
 }
 
-/// Starts the fork server, and the first process that will serve a guest. If this process fails to
-/// start, later processes would fail too, so the device does not start.
+/// Starts the fork server, and the first process that will serve a guest. If that first process
+/// fails to start, later ones would fail too, so the device does not start.
 fn first_process(data: u16) -> Result<(ForkServer, Process), Error> {
     let what = "a process for a guest";
     let lacks = |e: io::Error| Error::lacks(what, e);
@@ -997,7 +997,7 @@ mod tests {
 
     const FRONT_ENDS: usize = 12;
     const AT_ONCE: usize = 4;
-    /// A socket's rate, and the interval between front ends at this rate.
+    /// A socket's rate in front ends per second, and the resulting interval between front ends.
     const ADMITTED: u64 = 10;
     const EACH: Duration = Duration::from_nanos(1_000_000_000 / ADMITTED);
 
@@ -1160,7 +1160,8 @@ mod tests {
         assert!(longest <= Duration::from_millis(1600), "{longest:?}");
     }
 
-    /// Checks the documented limit. The first front end beyond the burst is still admitted.
+    /// A socket admits the documented burst and then the documented rate. The first front end
+    /// beyond the burst is still admitted.
     #[test]
     fn a_socket_admits_a_burst_and_then_its_rate() {
         let socket = Socket::new(Owner::Metrics, PathBuf::new(), None, 7);

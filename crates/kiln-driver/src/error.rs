@@ -104,7 +104,7 @@ impl Error {
         Error::Connect(e.into().to_string())
     }
 
-    /// Returns a function that wraps the error with which the host denied the resource `what`.
+    /// Returns a function that wraps a host error. `what` is the resource that the host denied.
     pub(crate) fn resource<E: fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Error {
         move |e| Error::Resource(format!("{what}: {e}"))
     }

@@ -66,8 +66,8 @@ impl Histogram {
         Some(self.max)
     }
 
-    /// Returns the number of durations up to the first bound, between each pair of consecutive
-    /// bounds, and beyond the last bound. Bounds have a resolution of 1/32.
+    /// Counts the durations up to the first bound, between each pair of consecutive bounds, and
+    /// beyond the last bound. Bounds have a resolution of 1/32.
     pub fn counted_to(&self, bounds: &[u64]) -> Vec<u64> {
         let mut counts = vec![0; bounds.len() + 1];
         for (at, &n) in self.counts.iter().enumerate().filter(|(_, &n)| n > 0) {

@@ -148,8 +148,8 @@ mod tests {
         }
     }
 
-    /// Section 2.7.9 allows a device to write a single used entry for several requests. The entry
-    /// contains the head of the last request.
+    /// The virtio specification (2.7.9) allows a device to write a single used entry for several
+    /// requests. The entry contains the head of the last request.
     #[test]
     fn one_entry_may_stand_for_several_requests_in_order() {
         let memory = Memory::new(crate::ring::bytes(SIZE) + HEAP).unwrap();

@@ -86,7 +86,7 @@ pub(crate) struct Layout {
 /// The driver's record of a chain that the device holds.
 #[derive(Clone, Copy)]
 struct Chain {
-    /// Number of descriptors; 0 if the chain is free.
+    /// Number of descriptors; 0 if the device holds no chain that starts at this index.
     descriptors: u16,
     /// Number of bytes the device may write.
     writable: u32,

@@ -184,8 +184,8 @@ fn missing_program(text: &str) -> Option<&str> {
 fn package(line: &str) -> Option<String> {
     if let Some(version) = clang_of_runtime(line) {
         return Some(match version {
-            // In Debian 12, clang's runtime package has a different name for version 14 and for
-            // versions from 16 on.
+            // In Debian 12, clang's runtime is in the package libclang-rt-*-dev for version 14 and
+            // for versions from 16 on, and in libclang-common-*-dev for other versions.
             ..=13 | 15 => format!("libclang-common-{version}-dev"),
             _ => format!("libclang-rt-{version}-dev"),
         });

@@ -205,13 +205,14 @@ impl Kbuild {
         cc
     }
 
-    /// Returns a compiler command without files: the flags of a tier, `more`, and this build's own.
+    /// Returns a compiler command that has no file names yet: the flags of a tier, the flags in
+    /// `more`, and the flags that this build adds.
     fn command(&self, compiler: &Compiler, tier: Option<&Tier>, more: &[&str]) -> Command {
         let mut cc = Command::new(&compiler.path);
         for variable in recipe::IGNORED_ENV {
             cc.env_remove(variable);
         }
-        // Request English messages, because other code searches for them.
+        // Request English messages, because other code searches the output for English phrases.
         cc.env("LC_ALL", "C");
         cc.args(recipe::COMMON).args(recipe::WARNINGS);
         cc.arg("-isystem").arg(&compiler.headers);
@@ -233,7 +234,7 @@ impl Kbuild {
     }
 
     /// Returns the path of the header that is precompiled for this source, unless the source has
-    /// flags of its own: a precompiled header is only valid for equal flags.
+    /// flags of its own: a precompiled header can be used only with the flags that produced it.
     fn intrinsics(&self, source: &Path) -> Option<PathBuf> {
         let tier = recipe::tier_of(source)?;
         let shares_flags = recipe::extra_flags(source).is_empty();
@@ -245,8 +246,8 @@ impl Kbuild {
         self.out_dir.join("intrinsics")
     }
 
-    /// Precompiles the intrinsics for each tier that has several sources. Objects are the same with
-    /// and without: a compiler that cannot precompile or use a header reads the original.
+    /// Precompiles the intrinsics for each tier that has several sources. This does not change the
+    /// objects: a compiler that cannot precompile or use a header reads the original.
     fn precompile_intrinsics(&self, compiler: &Compiler, objects: &[Object]) -> Result<(), Error> {
         let mut sources: BTreeMap<PathBuf, Vec<&Path>> = BTreeMap::new();
         for object in objects {
@@ -286,7 +287,7 @@ impl Kbuild {
     fn compile_all(&self, compiler: &Compiler, objects: &[Object]) -> Result<Vec<String>, Error> {
         self.precompile_intrinsics(compiler, objects)?;
         let results = in_parallel(objects, |object| self.compile(compiler, object));
-        // The precompiled headers have up to 150 MB.
+        // Remove the precompiled headers, because they take up to 150 MB.
         let dir = self.intrinsics_dir();
         fs::remove_dir_all(&dir).map_err(|e| Error::io(&dir, e))?;
         let mut messages = Vec::new();

@@ -56,12 +56,12 @@ pub const GENERAL: &[&str] = &["-mgeneral-regs-only"];
 /// empty.
 pub const SIMD: &[&str] = &["-D_MM_MALLOC_H_INCLUDED", "-D__MM_MALLOC_H"];
 
-/// Content of the header that is precompiled for each tier. Reading it takes a compiler 0.3 to 0.7 s,
-/// which is more than half of the time for most SIMD objects.
+/// Content of the header that is precompiled for each tier. Without precompilation, reading it
+/// takes a compiler 0.3 to 0.7 s, which is more than half of the time for most SIMD objects.
 pub(crate) const INTRINSICS_H: &str = "#include <immintrin.h>\n";
 
 /// Flags for SIMD objects that intentionally leave data in vector registers. Without this flag, gcc
-/// clears the upper halves at the end of a function.
+/// clears the upper halves of these registers at the end of a function.
 const PATTERNS: &[&str] = &["-mno-vzeroupper"];
 
 /// Returns flags that only this source file needs, in addition to those of its tier.

@@ -51,7 +51,7 @@ pub struct Tier {
 }
 
 impl Tier {
-    /// Returns the name that drivers and users see, such as `vaes-avx512`.
+    /// Returns the name used in driver names and in texts for users, such as `vaes-avx512`.
     pub fn name(&self) -> String {
         self.suffix.replace('_', "-")
     }

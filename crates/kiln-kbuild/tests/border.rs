@@ -124,7 +124,7 @@ impl ParseCallbacks for Names {
 fn bindings(border: &Border, root: &Path) -> (String, BTreeMap<String, String>) {
     let path = |path: &str| root.join(path).display().to_string();
     let include = |header: &&str| {
-        // Replace <kiln/tree.h>, the name by which tree objects include this header.
+        // Replace <kiln/tree.h>, the name by which tree objects include tree/abi.h.
         let header = header.replace("<kiln/tree.h>", &format!("\"{}\"", path("tree/abi.h")));
         format!("#include {header}\n")
     };

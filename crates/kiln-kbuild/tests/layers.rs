@@ -552,8 +552,8 @@ fn planted_circles_are_found() {
     ]);
     assert_eq!(straight.circles(), [""; 0]);
     for (file, text, circle) in [
-        // The five cycles are: direct, through a re-export, through the name of a module, with a
-        // submodule, and through a third file.
+        // The five cycles, in this order: a direct one, one through a re-export, one through the
+        // name of a module, one with a submodule, and one through a third file.
         ("b", "use crate::a::A; pub struct B;", "a, b"),
         ("b", "use crate::A; pub struct B;", "a, b"),
         ("b", "use crate::a; pub struct B(a::A);", "a, b"),

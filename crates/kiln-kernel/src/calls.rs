@@ -432,8 +432,8 @@ mod tests {
         }
     }
 
-    /// Makes more calls than there are messages, and compares each result with the result of a
-    /// single call that uses the message's IV.
+    /// Makes fewer calls than there are messages, and then more calls, which process messages
+    /// again. Each message's result must equal that of a single call with the same IV.
     #[test]
     fn results_are_those_of_single_calls() {
         for imp in usable() {
@@ -493,7 +493,8 @@ mod tests {
                     all.run(imp, &ctx, calls).unwrap()
                 };
                 one.run(imp, &ctx, Op::Encrypt, false, COUNT as u64);
-                // More calls than a queue holds, so that the last queue is not full.
+                // Process more messages than the queue in bench/calls.c holds, so that it is filled
+                // twice, the second time only partly.
                 assert_eq!(run(&mut m, Op::Encrypt, 70), 0);
                 assert_eq!(m.dst, one.dst, "{imp:?}: {len}");
                 let plain = std::mem::replace(&mut m.src, m.dst.clone());

@@ -327,7 +327,8 @@ mod tests {
         assert_eq!(Context::new(unkeyed, &[0; 1]).err(), Some(KeyLength(1)));
     }
 
-    /// `kernel/crypto/skcipher.c` detects partial blocks with a mask, which requires powers of two.
+    /// `kernel/crypto/skcipher.c` uses a mask to detect partial blocks, so block sizes must be
+    /// powers of two.
     #[test]
     fn block_sizes_of_skciphers_are_powers_of_two() {
         let all = Impl::all().into_iter();

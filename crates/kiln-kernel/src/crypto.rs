@@ -86,7 +86,7 @@ pub enum Model {
     /// SIMD algorithms wrapped in the simd helper, which makes them asynchronous. Policies under
     /// which a softirq may find the FPU in use need this variant.
     Helper = 1,
-    /// SIMD algorithms without the helper, which are synchronous.
+    /// SIMD algorithms that are not wrapped in the helper, and are therefore synchronous.
     Direct = 2,
 }
 
@@ -136,8 +136,8 @@ fn scatterlist(pieces: &[(*mut u8, usize)]) -> Vec<sys::Scatterlist> {
         .collect()
 }
 
-/// The operation of a load that encrypts through a transform. Holds one request for each operation
-/// that can be in flight.
+/// An operation with which a load encrypts through a transform. Has one request per slot, because
+/// each slot can have a request in flight.
 pub struct Asked {
     raw: Box<sys::CryptoOp>,
     _tfm: Skcipher,
@@ -176,7 +176,7 @@ impl Drop for Asked {
     }
 }
 
-/// Rules of cryptd that tests break on purpose to check that violations are detected.
+/// Faults that tests plant in cryptd to check that violations of its rules are detected.
 #[doc(hidden)]
 pub mod broken {
     /// Queues are unlimited.
@@ -187,7 +187,7 @@ pub mod broken {
     /// The most recently queued request is served first.
     pub const LATE_FIRST: u32 = 8;
 
-    /// Breaks these rules from now on, in the whole process. 0 restores all of them.
+    /// Plants these faults from now on, in the whole process. 0 removes all faults.
     pub fn set(rules: u32) {
         // SAFETY: the function accepts any number.
         unsafe { super::sys::kiln_cryptd_break(rules) }

@@ -61,7 +61,7 @@ impl Evictor {
 }
 
 /// Returns the size of the second-level cache in bytes. The source is CPUID leaf 8000_0006h, which
-/// Intel CPUs have as well as AMD CPUs.
+/// both Intel and AMD CPUs have.
 fn second_level_bytes() -> usize {
     const LEAF: u32 = 0x8000_0006;
     // Newer toolchains declare `__cpuid` safe on x86-64; older ones do not.
@@ -105,7 +105,8 @@ mod tests {
         let (sum, executed) = read(&evictor);
         assert!(evictor.was_read(sum));
         assert!(!evictor.was_read(sum - 1), "control: one line left out");
-        // The largest first-level instruction caches have 64 KiB.
+        // The executed code must be twice as large as the largest first-level instruction caches,
+        // which have 64 KiB.
         assert_eq!(executed, 2 * (64 << 10) / LINE as u64);
     }
 

@@ -94,8 +94,7 @@ pub fn pairs(pairs: u64, timed: bool) {
     unsafe { cpu::gate(sys::kiln_fpu_pairs, (&raw mut raw).cast()) };
 }
 
-/// Saves and restores the registers `saves` times, as a nested section does. All registers are in
-/// use.
+/// Fills all registers, and then saves and restores them `saves` times, as a nested section does.
 pub fn saves(saves: u64) {
     let mut raw = sys::FpuSaves { saves };
     // SAFETY: `kiln_fpu_saves` takes a pointer to this structure, which outlives the call.

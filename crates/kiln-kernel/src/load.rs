@@ -239,7 +239,8 @@ pub struct Load<'a> {
     _pattern: Box<(Pattern, Pattern)>,
 }
 
-/// The buffers that one part of a load writes: the task, the softirqs or the kernel thread.
+/// The buffers that one part of a load writes. A part is the task, the softirqs or the kernel
+/// thread.
 struct Buffers {
     dst: Vec<u8>,
     op: Option<Box<sys::Op>>,

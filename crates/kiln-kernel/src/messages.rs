@@ -26,8 +26,8 @@ pub struct Messages<'a> {
     pub dst: &'a mut [u8],
     /// Buffer that holds the IVs. The IV of message i is at offset `i * iv_stride`.
     pub ivs: &'a [u8],
-    /// Buffer for copies of all IVs, which the called functions may modify. The buffer may be empty
-    /// if there is only one message.
+    /// Buffer for copies of all IVs. The called functions may modify the copies. The buffer may be
+    /// empty if there is only one message.
     pub iv_room: &'a mut [u8],
     /// Distance in bytes between consecutive messages.
     pub src_stride: usize,

@@ -419,7 +419,8 @@ fn budgets() -> Vec<Option<u32>> {
     all.map(|i| i.bytes_in(Op::Encrypt, 78_000)).collect()
 }
 
-/// Returns one rate per implementation, ranging from a slow hash to a fast checksum.
+/// Returns one rate per implementation. The rates range from that of a fast checksum to that of a
+/// slow hash.
 fn rates() -> Vec<u64> {
     (0..Impl::all().len() as u64)
         .map(|i| 2_000 + i * i * i % 470_001)

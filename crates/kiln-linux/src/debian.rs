@@ -146,8 +146,8 @@ fn kernel_in(root: &Path, release: &str) -> Kernel {
     }
 }
 
-/// Returns whether the release is Debian's standard kernel of this version. Debian's cloud and
-/// real-time kernels are not.
+/// Returns whether the release is Debian's standard kernel of this version, not one of its cloud or
+/// real-time kernels.
 fn is_stock(release: &str, version: &str) -> bool {
     let rest = release
         .strip_prefix(version)

@@ -260,8 +260,8 @@ impl Rows {
                 "interval's farther end from 1, worst of all",
             );
             alarms = alarms.max(alarm);
-            // Ordinary noise does not explain a false-alarm rate above 2%, so in that case use the
-            // largest deviation seen.
+            // Ordinary noise does not explain a false-alarm rate above 2%. If the rate is that
+            // high, use the largest deviation seen.
             reach = reach.max(if alarm > 2.0 { widest } else { usual });
         }
         let mut found = |what, list| {

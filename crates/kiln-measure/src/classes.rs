@@ -94,9 +94,10 @@ pub fn most_different(classes: [&[u32]; 2]) -> Option<Difference> {
         .max_by(|a, b| a.t.abs().total_cmp(&b.t.abs()))
 }
 
-/// Computes a second measurement's difference at the first one's crop. If that crop leaves too few
-/// measurements of one class, the next crop that keeps enough is used: if the times of the classes
-/// do not overlap, a crop may keep nearly all of one class and almost none of the other.
+/// Computes the difference in a second measurement at the crop of the first one. If that crop
+/// leaves too few measurements of one class, the next looser crop that keeps enough is used: if the
+/// times of the classes do not overlap, a crop may keep nearly all of one class and almost none of
+/// the other.
 pub fn difference_near_crop(classes: [&[u32]; 2], first: &Difference) -> Option<Difference> {
     (0..=first.crop)
         .rev()
@@ -111,7 +112,8 @@ pub fn detectable(classes: [&[u32]; 2]) -> Option<f64> {
     Some(difference(classes, crop)?.detectable)
 }
 
-/// The conclusion drawn from two independent runs.
+/// The conclusion drawn from a first run and, if that run found a difference, from a second one
+/// that is independent of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// Both runs found a difference in the same direction. [`difference_near_crop`] chooses the
@@ -119,7 +121,8 @@ pub enum Finding {
     Differs,
     /// The first run found a difference, but the second run did not confirm it.
     Unconfirmed,
-    /// Neither run found a difference. There may still be one that is too small to detect.
+    /// The first run found no difference, so a second run was not made. There may still be a
+    /// difference that is too small to detect.
     Nothing,
 }
 
@@ -210,7 +213,7 @@ mod tests {
             .filter(|_| compare(&classes(&mut rng, 2000, 0.0)).t.abs() >= LIMIT)
             .count();
         assert_eq!(beyond, 0);
-        // Control: chance alone sometimes exceeds half the limit, so the limit is not much higher
+        // Control: by chance, |t| sometimes exceeds half the limit, so the limit is not much higher
         // than necessary.
         let half = (0..300)
             .filter(|_| compare(&classes(&mut rng, 2000, 0.0)).t.abs() >= LIMIT / 2.0)

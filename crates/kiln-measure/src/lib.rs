@@ -29,9 +29,9 @@
 //!   error. On the reference machine, while it was busy, the median error of 400 quick estimates of
 //!   a loop known to take 4000 cycles was -0.06%. In two sets of 200, the fifth percentile was
 //!   -0.11% and -0.13%, and the worst case -0.3% and -1.6%. Unless all five rounds are affected
-//!   alike, the interval of such a result is wider by the same amount. A comparison is a median
-//!   over rounds, which a single round does not change. The row "3000 cycles" of the self-check
-//!   repeats a shorter form of this experiment on any machine.
+//!   alike, the interval of such a result is wider by the same amount. A comparison uses the median
+//!   over rounds, which a single disturbed round does not change. The row "3000 cycles" of the
+//!   self-check repeats a shorter form of this experiment on any machine.
 //! * Other work on the same core (SMT) slows a chain of multiplications less than it slows most
 //!   subjects. Results measured next to a busy sibling are therefore too large; taking the best of
 //!   several rounds reduces this error.

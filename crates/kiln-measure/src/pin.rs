@@ -125,9 +125,9 @@ pub fn pin(list: &CoreList) -> Result<(), PinError> {
     pin_within(&CoreList::allowed()?, list)
 }
 
-/// Like [`pin`], but checks `list` against the cores in `allowed`. A thread inherits the cores of
-/// the thread that starts it. If the starting thread will be pinned, the process's cores must be
-/// read before that.
+/// Like [`pin`], but checks `list` against `allowed` instead of the cores that this thread may
+/// currently use. A thread inherits the cores of the thread that starts it, so if that thread is
+/// pinned, `allowed` must have been read before it was pinned.
 pub fn pin_within(allowed: &CoreList, list: &CoreList) -> Result<(), PinError> {
     if let Some(core) = list.0.iter().find(|core| !allowed.0.contains(core)) {
         return Err(PinError(format!(

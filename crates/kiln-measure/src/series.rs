@@ -1,4 +1,4 @@
-//! The samples of one subject that the sampler has kept.
+//! The samples that the sampler has kept for one subject.
 
 use serde::{Deserialize, Serialize};
 

@@ -127,8 +127,8 @@ impl Team {
         member.early = false;
     }
 
-    /// Waits for the order that follows the first `seen` orders. Returns `None` if a thread has
-    /// left the team.
+    /// Waits until a new order is given, and returns it. `seen` is the number of orders that this
+    /// thread has received so far. Returns `None` if a thread has left the team.
     fn next(&self, seen: &mut usize) -> Option<Order> {
         let mut looks = 0;
         while self.orders.load(Ordering::Acquire) == *seen {
@@ -166,8 +166,8 @@ impl Team {
         self.orders.fetch_add(1, Ordering::Release);
     }
 
-    /// Increments `count`, and calls `meanwhile` until all threads have done the same. Returns
-    /// false if a thread has left the team.
+    /// Increments `count`, and calls `meanwhile` repeatedly until all threads have incremented
+    /// `count`. Returns false if a thread has left the team.
     fn meet(&self, count: &AtomicUsize, mut meanwhile: impl FnMut()) -> bool {
         count.fetch_add(1, Ordering::AcqRel);
         while count.load(Ordering::Acquire) < self.members.len() {
@@ -265,7 +265,8 @@ impl Lead<'_> {
 
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
-        // If the leader panics, it may be in the middle of an order that the others wait for.
+        // If the leader panics, mark the team as broken, because the other threads may be in the
+        // middle of an order and waiting for the leader.
         match std::thread::panicking() {
             true => self.team.broken.store(true, Ordering::Release),
             false => self.team.order(Order::End),
@@ -381,7 +382,7 @@ mod tests {
                 let (team, subjects) = (&team, &subjects);
                 scope.spawn(move || team.follow(number, &mut subjects(number)));
             }
-            // The leader has only one subject, which the other threads know as number 1.
+            // The leader has only one subject, which has number 1 in the other threads.
             let mut own = subjects(0);
             own.remove(0);
             let stop = AtomicBool::new(false);

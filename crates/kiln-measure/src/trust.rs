@@ -13,7 +13,7 @@ pub enum Grade {
     Ok,
     /// Results are still right, but their intervals are wider.
     Poor,
-    /// Small differences must not be compared on this machine.
+    /// Small differences measured on this machine mean nothing.
     Bad,
 }
 

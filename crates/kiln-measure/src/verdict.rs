@@ -123,11 +123,12 @@ mod tests {
         assert_eq!(both((0.89, 0.91), (0.89, 0.91)), Verdict::Faster);
         assert_eq!(both((1.19, 1.21), (1.15, 1.25)), Verdict::Slower);
         assert_eq!(both((0.99, 1.01), (0.98, 1.02)), Verdict::Same);
-        // Wide 512-bit code may take 90 % of the cycles at 80 % of the clock frequency.
+        // 512-bit code may need only 90 % of the cycles, but lower the clock frequency to 80 %.
         assert_eq!(both((0.89, 0.91), (1.11, 1.14)), Verdict::Disagree);
         assert_eq!(both((0.89, 0.91), (0.99, 1.01)), Verdict::Disagree);
         assert_eq!(both((1.11, 1.14), (0.89, 0.91)), Verdict::Disagree);
-        // A time interval that is wider does not contradict the cycles, but proves nothing either.
+        // If one of the two intervals is so wide that it contains 1, it neither contradicts nor
+        // confirms the other.
         assert_eq!(both((0.89, 0.91), (0.85, 1.10)), Verdict::Same);
         assert_eq!(both((0.85, 1.10), (0.89, 0.91)), Verdict::Same);
     }

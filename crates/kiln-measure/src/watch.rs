@@ -16,7 +16,7 @@ pub struct Reading {
     pub at_s: f64,
     /// The number of each processor, and how long it has been busy since boot, without stolen time.
     pub busy_s: Vec<(usize, f64)>,
-    /// CPU time of this process and of those of its child processes that have exited.
+    /// CPU time of this process and of all its child processes that have exited.
     pub own_s: f64,
     /// Time that the hypervisor has stolen since boot, summed over all processors.
     pub stolen_s: Option<f64>,
@@ -137,8 +137,7 @@ fn busy(stat: &str, ticks_a_second: f64) -> Vec<(usize, f64)> {
         .collect()
 }
 
-/// Returns the CPU time of this process and of those of its child processes that have been waited
-/// for.
+/// Returns the CPU time of this process and of all its child processes that it has waited for.
 fn own_s() -> f64 {
     let of = |who| {
         // SAFETY: rusage consists of integers, so all-zero bytes are valid.

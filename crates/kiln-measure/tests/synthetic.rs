@@ -280,8 +280,8 @@ fn disturbed_chains_never_make_a_figure_too_small() {
     assert!(least(6) < 0.992, "{}", least(6));
 }
 
-/// If wide vectors make the core lower its clock frequency, 90% of the cycles at 80% of the
-/// frequency take more time.
+/// If wide vectors make the core lower its clock frequency to 80%, code that needs only 90% of the
+/// cycles still takes more time.
 #[test]
 fn a_subject_that_lowers_the_clock_is_not_faster() {
     let verdicts = |lowered: f64| {
@@ -359,8 +359,8 @@ fn stop_returns_what_was_measured() {
         samples: 4,
         ..Plan::quick(1)
     };
-    // Each round has eight samples, four for each of the two subjects, so this stops in the middle
-    // of the third round.
+    // Each round has eight samples, four for each of the two subjects, so the 19th sample is in the
+    // middle of the third round.
     let series = run_until(&mut Synthetic::new(LOW, 1), &[500.0, 600.0], &plan, 19);
     assert_eq!(series.iter().map(Series::kept).sum::<u64>(), 19);
     for series in &series {

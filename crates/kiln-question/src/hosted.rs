@@ -38,7 +38,7 @@ pub struct Measured<R> {
     pub exit: Exit,
 }
 
-/// The fields of the child's JSON document that the parent reads.
+/// The fields that the parent reads from the child's JSON document.
 #[derive(Deserialize)]
 struct Document<R> {
     rows: Vec<R>,
@@ -113,8 +113,8 @@ impl Hosted {
     }
 
     /// Measures the tree in child processes, which run this same program. If an item crashes the
-    /// child, the crash is reported and the next child skips that item. `name` is the tree's name
-    /// in rows that contain a name in addition to the version and the configuration.
+    /// child, the crash is reported and the next child skips that item. Rows with a field for the
+    /// name of the tree, in addition to its version and configuration, contain `name`.
     pub fn measure<R: DeserializeOwned>(
         &self,
         name: &str,

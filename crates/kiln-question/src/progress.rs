@@ -35,7 +35,7 @@ impl Progress {
         let style = ProgressStyle::with_template("{wide_bar} {percent:>3} % {left:>4} {msg:36!}")
             .expect("a constant template")
             .with_key("left", |state: &ProgressState, out: &mut dyn Write| {
-                // Show the remaining time only after this fraction. The first step chooses the
+                // Do not show the remaining time at the start of a run. The first step chooses the
                 // sample sizes, so its pace does not predict that of later steps.
                 if state.fraction() >= SETTLED {
                     let _ = write!(out, "{:#}", HumanDuration(state.eta()));

@@ -17,7 +17,7 @@ use crate::Error;
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let fault = |e: io::Error| {
         let why = e.to_string();
-        // The crate tempfile adds the name of the temporary file.
+        // Remove the name of the temporary file, which the crate tempfile adds to its errors.
         let why = why.split(" at path ").next().unwrap_or_default();
         Error::input(format!(
             "cannot write '{}': {why}: name a file in a directory you may write to",

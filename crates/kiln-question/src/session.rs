@@ -187,7 +187,7 @@ fn catch_signals(stop: &Arc<AtomicBool>) -> io::Result<()> {
 }
 
 /// Changes to the directory that `-C` names. A child that hosts a kernel tree does not change its
-/// directory: it receives the same arguments as its parent, which has already done so.
+/// directory: it receives the same arguments as its parent, which has already changed to it.
 ///
 /// # Errors
 /// Fails if the directory does not exist.
@@ -228,7 +228,7 @@ pub fn prepare(dir: &Path) -> Result<(), Error> {
     // Create a temporary file to check that the directory is writable; otherwise the results could
     // not be saved after the run.
     tempfile::NamedTempFile::new_in(dir).map(drop).map_err(|e| {
-        // The error's text would name the temporary file.
+        // Use only the error's kind, because its text would name the temporary file.
         fault(e.kind().into())
     })
 }

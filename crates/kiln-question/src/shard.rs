@@ -94,7 +94,7 @@ pub struct ShardArgs {
 pub struct Share {
     shard: Option<Shard>,
     part: Arc<OnceLock<Part>>,
-    /// Every item that was passed to [`Share::takes`], with the value that it returned.
+    /// Every item that was passed to [`Share::takes`], with the result for that item.
     asked: Arc<Mutex<BTreeMap<String, bool>>>,
 }
 

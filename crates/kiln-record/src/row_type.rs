@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(old("fpu", policy(json!(3))), "fpu-esp");
         assert_eq!(old("fpu", json!({"instructions": 3})), "fpu-step");
         assert_eq!(old("fpu", json!({"in_section": true})), "fpu-answers");
-        // Later versions had a separate command for each of these types.
+        // In later versions, separate commands write these types.
         assert_eq!(
             old("fpu-overhead", json!({"path": "direct"})),
             "fpu-overhead"

@@ -229,7 +229,7 @@ pub struct Loss {
     pub wrong: (String, String),
     /// Name of the field that holds the number of interrupts that could have caused a loss.
     pub hit: String,
-    /// Name of the field that holds the number of wrong results to expect if the judged policy lost
+    /// Name of the field that holds the expected number of wrong results if the judged policy lost
     /// state as often as the control policy.
     pub expected: String,
     /// Whether all rows with the same value of `of` are judged together.

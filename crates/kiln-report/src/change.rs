@@ -245,8 +245,8 @@ mod tests {
     use crate::group::groups;
     use serde_json::json;
 
-    /// Creates a side with one row, which is 100 cycles times `factor`, with an interval of ±
-    /// `percent`.
+    /// Creates a side with one row, whose result is 100 cycles times `factor`, with an interval of
+    /// ± `percent` %.
     fn side(machine: &str, commit: &str, date: &str, factor: f64, percent: f64) -> Side {
         let cycles = 100.0 * factor;
         let row = json!({"alg": "xts(aes)", "impl": "i", "provider": "kiln", "level": "primitive", "op": "encrypt",

@@ -1,6 +1,6 @@
 //! Decides whether interrupted FPU sections allow a verdict on lost state.
 //!
-//! Each row for a policy contains the number of wrong results to expect if the policy lost state as
+//! Each row for a policy contains the expected number of wrong results if the policy lost state as
 //! often as the control policy, which saves no state, did in the same run. If at least ln 1000
 //! wrong results are expected, the probability of seeing none is at most 0.001.
 
@@ -12,7 +12,7 @@ use crate::record::{number, word};
 /// Minimum number of expected wrong results that allows a verdict: ln 1000.
 const ENOUGH: f64 = 6.907_755_278_982_137;
 
-/// Returns whether the number of wrong results to expect in this row is high enough to reveal a
+/// Returns whether the expected number of wrong results in this row is high enough to reveal a
 /// loss.
 pub(crate) fn has_power(loss: &Loss, row: &Row) -> bool {
     number(row, &loss.expected).is_some_and(|n| n >= ENOUGH)

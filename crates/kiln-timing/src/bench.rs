@@ -149,7 +149,7 @@ pub fn subjects<'e>(entries: &'e mut [Entry]) -> Vec<Subject<'e>> {
     let subject = |entry: &'e mut Entry| {
         let name = entry.candidate.name.to_string();
         // A function that processes several messages at once would be slower on the few messages
-        // left over at the end.
+        // left over at the end, so time only whole passes over the messages.
         let step = match entry.candidate.together {
             true => entry.messages.count() as u64,
             false => 1,
@@ -241,8 +241,8 @@ pub fn bench_cold(
         .collect()
 }
 
-/// A team's threads other than the leader. Each thread has its own entries and reports their faults
-/// twice: before and after timing.
+/// The threads of a team, except the leader. Each thread has its own entries, and reports their
+/// faults twice: before and after timing.
 pub struct Crew<'t> {
     pub team: &'t Team,
     pub reports: Vec<Receiver<Faults>>,

@@ -25,7 +25,7 @@ type Timed<'a> = Box<dyn Fn(&mut Messages, u64) -> Result<u64, String> + 'a>;
 /// KUnit suite.
 pub struct Beside<'a> {
     pub benchmark: Benchmark<'a>,
-    /// Makes calls of the row, and times them as the benchmark times its own.
+    /// Makes calls with the given messages, and times them as the benchmark times its own calls.
     pub time: Timed<'a>,
 }
 

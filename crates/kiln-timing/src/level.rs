@@ -16,8 +16,8 @@ pub enum Level {
     Primitive,
     /// Requests to a driver through the crypto API. The driver is selected by its name.
     Api,
-    /// Calls to a function that the library of a kernel tree exports. The function opens its own FPU
-    /// sections.
+    /// Calls to a function that the library of a kernel tree exports. The function opens its own
+    /// FPU sections.
     Library,
 }
 

@@ -95,7 +95,7 @@ fn iv_units(iv: usize) -> usize {
 }
 
 impl Messages {
-    /// Creates random messages. How many depends on their length.
+    /// Creates random messages. The number of messages depends on their length.
     pub fn random(shape: Shape, chained: bool, rng: &mut SplitMix64) -> Messages {
         let count = (BYTES / shape.len.max(1)).clamp(FEWEST, MESSAGES);
         Messages::so_many(count, shape, chained, rng)

@@ -20,10 +20,10 @@ use super::source::{bits_of_key, Choice, Source, Spec, Work};
 pub enum Own {
     /// Functions, called directly.
     Functions,
-    /// Drivers, called by requests with this memory layout.
+    /// Drivers, called through requests with this memory layout.
     Requests(Layout),
-    /// Drivers, called by requests with the plain layout, for comparison with calls to libraries.
-    /// They are measured in addition to [`Own::Functions`].
+    /// Drivers, called through requests with the plain layout, for comparison with calls to
+    /// libraries. They are measured in addition to [`Own::Functions`].
     Calls,
 }
 
@@ -107,7 +107,8 @@ impl Source for Own {
             );
             return Ok(Vec::new());
         }
-        // If no implementation is named, the algorithm's best driver serves the requests.
+        // If no implementation is named, `Requests` uses only the algorithm's best driver, and
+        // `Calls` uses the drivers that `called` returns.
         let impls = match (self, choice.impls.is_empty()) {
             (Own::Requests(_), true) => vec![alg.best()],
             (Own::Calls, true) => called(alg),
@@ -210,17 +211,18 @@ fn called(alg: Algorithm) -> Vec<Impl> {
     all
 }
 
-/// Returns the name of the candidate that calls an implementation's function for many messages.
+/// Returns the name of the candidate in which an implementation processes many messages per call.
 fn many_name(imp: Impl) -> String {
     format!("{}-many", imp.driver())
 }
 
-/// Creates a candidate that calls an implementation's function for many messages. Returns `None` if
-/// the candidate was not requested, if its tier cannot be used, or if the implementation has no
-/// such function for this work.
+/// Creates a candidate in which an implementation processes many messages per call. Returns `None`
+/// if the candidate was not requested, if its tier cannot be used, or if the implementation has no
+/// function that does this work on many messages.
 fn many(imp: Impl, work: &Work, choice: Choice) -> Result<Option<Candidate<'static>>, Error> {
     let wanted = choice.wants(&many_name(imp), Level::Primitive) && !choice.latency;
-    // Except for AEADs, decrypting a single message is as fast as decrypting several.
+    // Only AEADs have such a candidate for decryption: other ciphers decrypt a single message as
+    // fast as several.
     let both_ways = imp.kind() == cipher::Kind::Aead || work.op != Op::Decrypt;
     let has = imp.lanes().is_some() && imp.tier().usable() && both_ways;
     if !(wanted && has) {

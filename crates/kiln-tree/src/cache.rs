@@ -98,8 +98,8 @@ impl Cache {
     }
 }
 
-/// Writes the file unless it already has this content; in that case, make sees no change. Returns
-/// whether the file was written.
+/// Writes the file only if its content changes, because make rebuilds everything that depends on a
+/// file with a new modification time. Returns whether the file was written.
 pub fn update(path: &Path, content: &str) -> Result<bool, Error> {
     if fs::read(path).is_ok_and(|old| old == content.as_bytes()) {
         return Ok(false);

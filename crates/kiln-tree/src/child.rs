@@ -54,8 +54,8 @@ pub struct Order {
     /// KUnit suite to run, for a child of [`crate::kunit::run`]; `None` for other children.
     #[serde(default)]
     pub kunit: Option<KunitOrder>,
-    /// Oracle and drivers to examine, for a child of [`crate::oracle::run`]; `None` for other
-    /// children.
+    /// Oracle to run, and drivers to examine, for a child of [`crate::oracle::run`]; `None` for
+    /// other children.
     #[serde(default)]
     pub oracle: Option<OracleOrder>,
     /// Whether to check the functions of the tree's library. Set only for children of
@@ -98,7 +98,8 @@ pub struct KunitOrder {
     pub bench: bool,
     /// Tiers that the tree can see; if `None`, it can see all features of the CPU.
     pub tiers: Option<Vec<String>>,
-    /// How to single-step the functions that interrupt tests call; `None` disables stepping.
+    /// How to single-step the functions that the suites' interrupt tests call; `None` disables
+    /// stepping.
     #[serde(default)]
     pub prove: Option<ProveOrder>,
 }
@@ -235,7 +236,7 @@ pub fn end_with_parent(command: &mut Command) {
             if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
                 return Err(io::Error::last_os_error());
             }
-            // The signal is not sent if the parent exited before the call above.
+            // If the parent exited before the call above, the signal is never sent, so fail here.
             if u32::try_from(libc::getppid()) != Ok(parent) {
                 return Err(io::Error::from_raw_os_error(libc::ESRCH));
             }

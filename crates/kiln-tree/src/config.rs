@@ -108,7 +108,7 @@ fn checked(path: &Path, text: String) -> Result<String, Error> {
         return Err(Error::Config { path, why });
     }
     // Kconfig writes a header line that names the architecture. A savedefconfig file has no such
-    // line and is accepted for x86.
+    // line and is assumed to be for x86.
     let other = text
         .lines()
         .take(5)

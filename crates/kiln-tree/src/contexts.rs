@@ -1,5 +1,5 @@
-//! Runs drivers in every context that may call them, and compares their answers with those of the
-//! generic driver (`tree/contexts.c`).
+//! Runs drivers in every context from which they may be called, and compares their answers with
+//! those of the generic driver (`tree/contexts.c`).
 
 use std::ffi::{CString, OsString};
 use std::path::Path;
@@ -131,8 +131,8 @@ pub fn measure_with(
         let reference = generic(&driver.alg);
         let mut seen = compare(&mut host, driver, &reference, order.seed)?;
         if seen.generic_error != 0 {
-            // Since Linux 7.0, the generic code is in the library, and the driver's name ends in
-            // `-lib`.
+            // Since Linux 7.0, the generic code is in the library, and the name of the generic
+            // driver ends in `-lib`.
             let library = reference.replace("-generic", "-lib");
             let again = compare(&mut host, driver, &library, order.seed)?;
             if again.generic_error == 0 {

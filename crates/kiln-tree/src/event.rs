@@ -109,7 +109,7 @@ pub struct Subject {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
     pub oracle: String,
-    /// The name under which the transform was allocated.
+    /// The name under which the driver was allocated.
     pub driver: String,
     pub rule: String,
     pub what: String,
@@ -122,7 +122,7 @@ pub struct Violation {
 /// The result of one oracle for one driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Examined {
-    /// The name under which the transform was allocated.
+    /// The name under which the driver was allocated.
     pub name: String,
     pub cases: u64,
     /// Number of cases that the driver rejects regardless of the request's memory layout.
@@ -220,8 +220,8 @@ pub struct Finding {
     /// The function that violated the rule and, if known, the instruction in that function.
     pub place: String,
     pub what: String,
-    /// The call up to which a replay must step to reproduce the violation, and the instruction
-    /// within that call; `None` if every run reproduces the violation.
+    /// The last call that a replay must interrupt to reproduce the violation, and the last
+    /// instruction to interrupt within that call; `None` if every run reproduces the violation.
     pub at: Option<(u64, u64)>,
 }
 

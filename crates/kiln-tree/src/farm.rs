@@ -29,8 +29,8 @@ pub(crate) enum Kind {
     Git,
 }
 
-/// Determines the tree's kind. A tree that contains build products must be a git checkout;
-/// otherwise the error names one of the build products.
+/// Determines the tree's kind. A tree that contains build products other than a `.config` must be a
+/// git checkout; otherwise the error names one of these build products.
 pub(crate) fn kind(tree: &Path) -> Result<Kind, &'static str> {
     let mut traces = TRACES.into_iter().filter(|t| tree.join(t).exists());
     match (traces.next(), traces.next()) {

@@ -257,8 +257,8 @@ impl Repository {
     ) -> Result<Vec<PathBuf>, Error> {
         let what = format!("the changes since {}", from.short());
         let mut git = command(&self.dir);
-        // A filter is a program that the repository's configuration names. Setting the name to an
-        // empty string disables the filter.
+        // A filter is a command that the repository's configuration specifies. An empty command
+        // disables the filter.
         git.env("KILN_EMPTY", "").env("KILN_FALSE", "false");
         for name in self.filters()? {
             for (key, value) in [

@@ -44,8 +44,8 @@ pub struct Host {
     /// before it boots another CPU. All CPUs in the process belong to the tree.
     pub cpu: Cpu,
     pub initcalls: u64,
-    /// The FPU policy that runs the tree's own FPU code. It must be active whenever the tree's code
-    /// runs.
+    /// The FPU policy that the tree's own FPU code implements. It must be active whenever the
+    /// tree's code runs.
     pub policy: Policy,
     events: i32,
 }
@@ -61,8 +61,8 @@ pub struct Loaded {
 impl Loaded {
     /// Runs the initcalls on this thread's CPU.
     pub fn start(self, cpu: Cpu) -> Host {
-        // SAFETY: this function must be called through the gate, and the image knows the address of
-        // the CPU's area.
+        // SAFETY: `start` must be called through the gate, and the image knows the address of the
+        // CPU's area.
         let initcalls = unsafe { cpu::gate(self.start, ptr::null_mut()) };
         Host {
             image: self.image,

@@ -87,9 +87,8 @@ impl Image {
         })
     }
 
-    /// Returns the address of the global symbol with this name. If only local symbols have it,
-    /// returns the address of that symbol, provided it is the only one. The tree's own
-    /// symbols are local.
+    /// Returns the address of the global symbol with this name or, failing that, of the only local
+    /// symbol with this name. The tree's own symbols are local.
     pub fn symbol(&self, name: &str) -> Option<u64> {
         let found = self.symbols.get(name)?;
         found.global.or(match found.local[..] {
@@ -168,7 +167,8 @@ fn map(path: &Path, elf: &Elf, segment: &Segment) -> Result<(), Error> {
         });
     }
     if got as u64 != start {
-        // Kernels older than 4.17 ignore MAP_FIXED_NOREPLACE and treat the address as a hint.
+        // Kernels older than 4.17 ignore MAP_FIXED_NOREPLACE. They treat the address as a hint, and
+        // choose another one if the range is in use.
         return Err(fail("the addresses are in use"));
     }
     let contents = elf.contents(segment);

@@ -4,7 +4,6 @@
 use crate::pattern::matches;
 use crate::Version;
 
-/// The text of the built-in list.
 const BUILT_IN: &str = include_str!("../../../tree/oracles/known");
 const BUILT_IN_NAME: &str = "tree/oracles/known";
 
@@ -222,7 +221,7 @@ mod tests {
             known.find("memory", ("answer", ""), "authenc(a,b)", "f+0x1"),
             None
         );
-        // The template krb5enc does not exist in 6.12.
+        // The template krb5enc does not exist in Linux 6.12.
         let old = Known::built_in(&version(6, 12));
         assert_eq!(
             old.find("memory", ("answer", ""), "krb5enc(a,b)", "f"),

@@ -1,6 +1,7 @@
 //! Runs the tree's own KUnit suites (`tree/kunit.c`). Each suite runs in its own child, so that a
-//! crash or a hang affects only that suite. While a suite runs, interrupts arrive at random times,
-//! more often while an interrupt test has a high-resolution timer armed; they drive the timer.
+//! crash or a hang affects only that suite. While a suite runs, interrupts arrive at random times.
+//! They drive the high-resolution timers of the interrupt tests, and arrive more often while such a
+//! timer is armed.
 
 use std::ffi::{CString, OsString};
 use std::path::Path;
@@ -22,7 +23,7 @@ use crate::prove::{self, Proving};
 use crate::{raw, Error};
 
 /// Average number of interrupts per second while a suite's timer is armed and the child runs. Each
-/// interrupt takes 20 to 30 us of host time, about half of the child's CPU time.
+/// interrupt takes 20 to 30 us of host time, so interrupts take about half of the child's CPU time.
 const HZ_ARMED: f64 = 20_000.0;
 
 /// Average number of interrupts per second while no timer is armed: the tick rate of a kernel with
@@ -47,8 +48,8 @@ pub struct Wanted {
     pub patterns: Vec<String>,
     /// Whether to also run the cases that are benchmarks.
     pub bench: bool,
-    /// How to single-step the functions that interrupt tests call; `None` disables stepping. While
-    /// functions are stepped, no other interrupts arrive.
+    /// How to single-step the functions that the suites' interrupt tests call; `None` disables
+    /// stepping. While functions are stepped, no other interrupts arrive.
     pub prove: Option<ProveOrder>,
     /// Sets of tiers. Each suite runs once per set, and its results are labelled with the last tier
     /// in the set.
@@ -305,7 +306,7 @@ pub fn run(
             let tier = mask.last().copied().unwrap_or(Tier::Generic);
             let ran = run_suite(order(kunit), args, job.suite, tier, image, stop)?;
             // If a function executes the same instructions under several sets of tiers, interrupt
-            // it only once.
+            // it under only one of these sets.
             if let Some(prove) = &mut prove {
                 prove.known.extend(ran.proofs.iter().map(|p| p.digest));
             }
@@ -327,7 +328,8 @@ pub fn run(
         results.lock().unwrap_or_else(|e| e.into_inner())[at] = Some(ran);
     };
     // Run three children per CPU: most interrupt tests run for one second, whatever share of a CPU
-    // they get. Stepping and benchmarks need a whole CPU each. Only one thread of a child is busy.
+    // they get. When stepping or benchmarking, run one child per CPU: only one of its threads is
+    // busy, but that thread needs a whole CPU.
     let per_cpu = if wanted.prove.is_some() || wanted.bench {
         1
     } else {
@@ -591,7 +593,7 @@ mod tests {
         assert_eq!(left(with(&all), "a"), Some(names(&["b", "c"])));
         assert_eq!(left(with(&all), "b"), Some(names(&["c"])));
         assert_eq!(left(with(&all), "c"), None);
-        // A crash outside these functions would recur in every child.
+        // A crash outside these functions would recur in every child, so nothing is left to step.
         assert_eq!(left(with(&all), ""), None);
         assert_eq!(left(Order::new(Path::new(""), 1), "a"), None);
     }

@@ -25,8 +25,8 @@ const SCRIPT: &str = include_str!("../../../tree/host.ld");
 /// executables.
 const ADDRESS: &str = "0x10000000";
 
-/// Prefix of the names that the glue defines. In the tree's objects, the services can refer only to
-/// these names.
+/// Prefix of the names that the glue defines. Of all the names in the tree's objects, these are the
+/// only ones to which the services can refer.
 const GLUE: &str = "kiln_glue_";
 
 /// Name of a file, next to the image, that lists the names that the tree's objects export to each

@@ -118,7 +118,7 @@ pub(crate) const STACK: [&str; 4] = [
     "lib/crypto",
 ];
 
-/// Additional directories that contain the library's SIMD code, and the code that this code needs.
+/// Additional directories that contain the library's SIMD code and its dependencies.
 pub(crate) const LIBRARY_DIRS: [&str; 7] = [
     "arch/x86/lib/crypto",
     "lib/crc",
@@ -196,8 +196,8 @@ impl Part {
         }
     }
 
-    /// Returns whether this part contains a directory of the library, or an object named without
-    /// its suffix.
+    /// Returns whether this part contains `name`, which is either a directory of the library, or an
+    /// object without its suffix.
     fn contains(self, name: &str) -> bool {
         self == Part::Whole || !ONLY_FOR_API.contains(&name)
     }
@@ -338,7 +338,8 @@ pub(crate) fn build(
     }
     for name in part.glue() {
         let object = format!("lib/{name}.o");
-        // If compilation failed, the object file from an earlier build may still exist.
+        // If compilation failed, the object file from an earlier build may still exist, so its
+        // existence is not enough.
         let failed = failures.iter().find(|(path, _)| *path == object);
         if is_optional(name) || cache.objects.join(&object).is_file() && failed.is_none() {
             continue;
@@ -386,8 +387,8 @@ fn benchmark(cache: &Cache) -> Result<(), Error> {
     tools::run(&mut command, "binutils")?.map_err(Error::UnusableTcrypt)
 }
 
-/// Runs Kconfig, unless the tree is configured, and compiles the services. Kconfig uses one core for
-/// some ten seconds; meanwhile, objtool and the services are compiled on another.
+/// Runs Kconfig, unless the tree is configured, and compiles the services. Kconfig uses one core
+/// for some ten seconds; meanwhile, objtool and the services are compiled on another.
 pub(crate) fn prepare(plan: &Plan, cache: &Cache) -> Result<(Taken, Services), Error> {
     File::create(&cache.log).map_err(|e| Error::cache(&cache.log, e))?;
     let config = &plan.config;

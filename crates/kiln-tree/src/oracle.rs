@@ -489,7 +489,8 @@ fn without_features(wanted: &Wanted, told: &mut [Told], crashes: &Crashes) -> Re
     else {
         return Ok(());
     };
-    // A template instance executes its child algorithms' code, which is examined separately.
+    // Skip template instances: they execute the code of their child algorithms, which is examined
+    // separately.
     let users = |name: &str| -> Vec<Subject> {
         let told = told.iter();
         let users = told.filter(|t| uses(t, name) && has_code(&t.subject.driver));
@@ -758,7 +759,7 @@ fn compare(told: &mut [Told], oracle: Oracle) {
     for ((alg, count, _), members) in groups {
         for group in 1..count {
             let answer = |i: &usize| told[*i].examined.as_ref().map_or(0, |e| e.answers[group]);
-            // An answer of 0 means that the driver's answers cannot be compared.
+            // Skip drivers whose answer is 0, which means that it cannot be compared.
             let mut families: BTreeMap<u64, BTreeSet<&str>> = BTreeMap::new();
             for i in members.iter().filter(|i| answer(i) != 0) {
                 let of = families.entry(answer(i)).or_default();

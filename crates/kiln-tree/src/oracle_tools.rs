@@ -57,7 +57,7 @@ impl Tools {
         })
     }
 
-    /// Returns the audit if the oracle checks the recorded steps.
+    /// Returns the audit if `stepped.rs` checks the recorded steps for this oracle.
     pub(crate) fn judged(&mut self) -> Option<&mut Stepped> {
         let number = self.number;
         self.stepped.as_mut().filter(|_| is_judged(number))
@@ -100,8 +100,7 @@ impl Peer {
             // If the CPU cannot be booted, the oracle waits for the CPU until the parent kills the
             // child.
             let Ok(_cpu) = Cpu::boot(&config) else { return };
-            // SAFETY: this function must be called through the gate, and the structure is never
-            // freed.
+            // SAFETY: `run` must be called through the gate, and the structure is never freed.
             unsafe { cpu::gate(run, ptr::from_ref(raw).cast_mut().cast()) };
         });
         Ok(Peer {

@@ -47,7 +47,8 @@ pub fn make_scratch(parent: &Path, prefix: &str) -> io::Result<TempDir> {
 /// # Errors
 /// Fails if the directory cannot be created or locked.
 pub fn make_locked_scratch(parent: &Path) -> io::Result<(TempDir, File)> {
-    // While this lock is held, every directory whose process is running is locked.
+    // While this lock is held, every directory whose process is running is locked, so a directory
+    // that is not locked can be removed.
     let all = File::open(parent)?;
     lock(&all, Locking::Alone)?;
     for entry in fs::read_dir(parent)?.flatten() {

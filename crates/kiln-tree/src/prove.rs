@@ -1,5 +1,5 @@
-//! Interrupts a tree's functions before every instruction (`tree/prove.c`). This file runs in the
-//! child and collects the findings.
+//! Interrupts a tree's functions before every instruction (`tree/prove.c`). The code in this file
+//! runs in the child and collects the findings.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;

@@ -464,7 +464,7 @@ mod tests {
             of(&["arch/x86/lib/crypto/n.S"]).unwrap(),
             "arch/x86/lib/crypto/n.o"
         );
-        // The paths are a header from which offsets are generated, a source that two Makefiles
+        // The paths refer to a header from which offsets are generated, a source that two Makefiles
         // compile, a script, a Makefile, and a file that occurs in no record.
         for path in [
             "include/c.h",

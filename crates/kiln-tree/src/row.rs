@@ -175,8 +175,8 @@ pub(crate) fn algorithms(
             nothing_to_drive.join(", ")
         ));
     }
-    // A driver is reported after its test. Unless it has been replaced by then, it is reported once
-    // more at the end. Use the last report.
+    // A driver is reported after its test, and again at the end unless it has been replaced in the
+    // meantime. Use the last report.
     let mut told: HashSet<&str> = HashSet::new();
     let mut algs: Vec<&Alg> = Vec::new();
     for event in seen.events.iter().rev() {

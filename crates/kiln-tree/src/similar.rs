@@ -90,7 +90,7 @@ pub(crate) fn start(plan: &Plan, cache: &Cache) -> Result<(), Error> {
     };
     // Do not use the copy if the original was changed in the meantime.
     if finished(&nearest.dir) == Some(nearest.finished) {
-        // The target exists and is empty.
+        // The rename succeeds although the target exists, because the target is empty.
         fs::rename(&copied, &cache.objects).map_err(|e| Error::cache(&copied, e))?;
     }
     Ok(())
@@ -333,7 +333,7 @@ mod tests {
         // Control: nothing differs yet.
         assert!(new.shares_rules_with(&old));
         assert!(compare(old.cache.dir.clone(), &new.origin).is_some());
-        // Three of 40 sources exceed 5%.
+        // Change three of the 40 sources, which is more than 5%.
         for n in 0..3 {
             fs::write(new.origin.source.join(format!("lib/{n}.c")), "changed").unwrap();
         }
@@ -354,7 +354,7 @@ mod tests {
         let mut other = Tree::new(root.path(), "other");
         other.origin.config = 2;
         assert!(!other.shares_rules_with(&old));
-        // The build has not finished.
+        // Without this file, the build counts as unfinished.
         fs::remove_file(old.cache.finished()).unwrap();
         assert!(compare(old.cache.dir.clone(), &new.origin).is_none());
     }

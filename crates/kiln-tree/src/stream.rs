@@ -39,8 +39,8 @@ impl Stream {
             sleeps: u32::from(sleeps),
             ..Default::default()
         };
-        // SAFETY: the argument points to the structure that the first function takes, and
-        // `stream.c` defines the others with these types.
+        // SAFETY: the argument points to the structure that kiln_glue_stream_open() takes, and
+        // `stream.c` defines the two other functions with these types.
         let (result, crypt, close) = unsafe {
             (
                 host.call("kiln_glue_stream_open", (&raw mut open).cast())?,
@@ -69,7 +69,7 @@ impl Stream {
         &self.driver
     }
 
-    /// Returns the transform's handle, which the caller passes to the functions that
+    /// Returns the stream's handle, which the caller passes to the functions that
     /// [`Stream::requests`] returns.
     pub fn handle(&self) -> *mut c_void {
         self.raw

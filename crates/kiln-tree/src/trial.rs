@@ -10,8 +10,8 @@ use crate::engine::Refused;
 use crate::library::{Function, Keyed, Kind, Library};
 use crate::raw;
 
-/// Message lengths in bytes. The longest message exceeds two iterations of the widest loop (ChaCha:
-/// 16 blocks, 1024 bytes).
+/// Message lengths in bytes. The longest message takes more than two iterations of the widest loop
+/// (ChaCha: 16 blocks, or 1024 bytes, per iteration).
 const LENGTHS: [usize; 8] = [1, 64, 200, 16, 31, 512, 1041, 2100];
 /// Calls made in interrupts use only this many messages, starting from the first. Their lengths
 /// include one below a block and one of several blocks, because a function may open a section for

@@ -102,7 +102,7 @@ fn assert_tests_pass(events: &[Event]) {
                 passed += 1;
             }
             Event::Warn { file, line, .. } => panic!("the tree warned at {file}:{line}"),
-            // A module of a tier that the CPU lacks.
+            // The initcall of a module that requires a tier that the CPU lacks.
             Event::Initcall { result, .. } if *result == -libc::ENODEV && !every_tier => {}
             Event::Initcall { address, result } => panic!("initcall {address:#x}: {result}"),
             _ => {}
@@ -366,8 +366,8 @@ fn a_wait_queue_wakes_who_waits() {
             }
             assert!(slept > 0);
         });
-        // The list must be empty. SAFETY: the list's first word is inside `queue`, and no other
-        // thread runs.
+        // The list must be empty.
+        // SAFETY: the list's first word is inside `queue`, and no other thread runs.
         let first = unsafe { *queue().add(1) };
         assert_eq!(first, queue() as u64 + 8);
     });

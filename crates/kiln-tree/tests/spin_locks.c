@@ -3,7 +3,7 @@
  * Tests the spin locks of a tree that keeps a separate preempt count (Linux 7.2 and later). After
  * each call, this count must equal the CPU's; otherwise, the program exits with 1.
  *
- *	spin_locks [control]	with "control", one call changes only the CPU's count
+ *	spin_locks [control]	with "control", the counts differ at the start, so the check fails
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -187,12 +187,12 @@ pub(crate) fn create(link: &mut Link, vector: &Vector) -> Result<u64, String> {
     link.control(&control)?.map_err(not_created)
 }
 
-/// Returns an error message for a session that could not be created, including the status.
+/// Returns an error message, which includes the status, for a session that could not be created.
 pub(crate) fn not_created(status: Status) -> String {
     format!("creating the session: status {}", name_status(status as u8))
 }
 
-/// Returns an error message for a session that could not be destroyed, including the status.
+/// Returns an error message, which includes the status, for a session that could not be destroyed.
 pub(crate) fn not_destroyed(status: Status) -> String {
     format!(
         "destroying the session: status {}",
@@ -356,8 +356,8 @@ fn more_than_needed(link: &mut Link, vector: &Vector) -> Result<(), String> {
     expect(got, &vector.want)
 }
 
-/// Checks a request in which the readable part is split into one-byte buffers up to the end of the
-/// header, and the writable part is split into two buffers.
+/// Checks that a request is served if its readable part is split into one-byte buffers up to the
+/// end of the header, and its writable part is split into two buffers.
 fn split_header(link: &mut Link, vector: &Vector) -> Result<(), String> {
     const PIECES: usize = 24;
     let session = create(link, vector)?;
@@ -425,7 +425,7 @@ pub(crate) fn describe(link: &Link, table: usize, pieces: &[(usize, usize, u16)]
 }
 
 /// Publishes this head, waits until the device has used it, and reads the result from the two
-/// buffers.
+/// buffers in `pieces`.
 fn collect(
     link: &mut Link,
     head: u16,

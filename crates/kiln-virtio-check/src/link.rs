@@ -51,7 +51,7 @@ pub(crate) const NEXT: u16 = 1;
 pub(crate) const WRITE: u16 = 2;
 pub(crate) const TABLE: u16 = 4;
 
-/// Reasons why the device did not answer.
+/// Reasons why a check did not get an answer.
 pub(crate) const STOPPED: &str = "the check was interrupted";
 pub(crate) const GONE: &str = "the device closed the connection";
 pub(crate) const SILENT: &str = "the device did not answer within 5 seconds";

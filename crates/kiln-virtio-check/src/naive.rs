@@ -128,7 +128,8 @@ struct Region {
 #[derive(Default)]
 struct Ring {
     size: u16,
-    /// Addresses of the descriptor table, the available ring and the used ring in the front end.
+    /// Addresses of the descriptor table, the available ring and the used ring, in the front end's
+    /// address space.
     at: [u64; 3],
     next: u16,
     kick: Option<File>,

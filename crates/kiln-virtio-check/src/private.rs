@@ -1,7 +1,7 @@
 //! Checks operations with private keys: each key of a pair must accept what the other key produced,
 //! and reject everything else. Signing, the blinding of decryption, and the padding of encryption
-//! need random numbers. A sandbox that is too strict does not provide them, and processes
-//! forked from a parent whose generator is already seeded may all draw the same ones.
+//! need random numbers. A sandbox that is too strict keeps the device from getting them, and
+//! processes forked from a parent whose generator is already seeded may all draw the same numbers.
 
 use kiln_virtio::sample;
 use kiln_virtio::wire::algo::akcipher;

@@ -52,8 +52,8 @@ const USUAL: u64 = 1 | 1 << 3 | 1 << 9 | 1 << 15;
 /// bits that stateless requests need.
 const TAKEN: u64 = 1 << 32 | 1 << 30 | feature::ALL;
 
-/// Size of the front end's memory in bytes, and its guest address. The front end reports the same
-/// number as its own virtual address.
+/// Size of the front end's memory in bytes, and the guest address at which the memory starts. The
+/// front end reports the same number as the memory's virtual address.
 pub(crate) const SIZE: u64 = 64 << 10;
 pub(crate) const BASE: u64 = 1 << 28;
 pub(crate) const RING: u32 = 64;

@@ -604,8 +604,8 @@ fn with_notes(
     }
 }
 
-/// Checks a front end that disconnects while requests are in flight, and then reconnects. Each
-/// request must be answered, and none may be executed twice.
+/// Checks what happens to requests that are in flight when a front end disconnects and then
+/// reconnects. Each request must be answered, and none may be executed twice.
 fn goes_on(target: &Target, vector: &Vector) -> Result<Verdict, String> {
     let of_io = |e: std::io::Error| format!("the check itself: {e}");
     let (kick, call) = (event().map_err(of_io)?, event().map_err(of_io)?);

@@ -17,7 +17,7 @@ use crate::link::{
 use crate::rule::{self, Rule};
 use crate::vectors::Vector;
 
-/// How long to watch a device after making a ring available that the device may ignore.
+/// How long to watch the device after a check has published descriptors that the device may ignore.
 const WATCHED: Duration = Duration::from_millis(200);
 /// Offset of a memory area that is beyond everything requests use. The device must not write to
 /// this area.
@@ -206,8 +206,8 @@ pub(crate) fn hostile(
     act: Act,
 ) -> Result<(), String> {
     let bytes = request(&mut link, vector)?;
-    // Ignore a failure: it means that the device serves only one driver at a time, so there is no
-    // other driver that the check could harm.
+    // Ignore a failure: it means that the device serves only one driver at a time, so the check
+    // cannot harm another driver.
     let mut other = Link::open(target, 0).ok();
     link.write(CANARY, &[0x5c; CANARY_LEN]);
     act(&mut link, &bytes);

@@ -20,8 +20,8 @@ use crate::naive::Naive;
 use crate::rings::{hostile, CANARY};
 use crate::{list, names, offer, raw, resources, rule, run, Fault, Group, Offer, Target, Verdict};
 
-/// Returns a guard that keeps tests from running at the same time if they use up this process's
-/// limited descriptors.
+/// Returns a guard that keeps tests that use many of this process's limited descriptors from
+/// running at the same time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -414,9 +414,9 @@ fn fault_of(answer: impl FnOnce(&mut UnixStream) + Send) -> Fault {
     })
 }
 
-/// If the peer does not answer, it is not known what the peer is, so "not a virtio-crypto device"
-/// is reported only for a wrong answer. The error names the missing answer, the time, and what to
-/// do.
+/// A peer that does not answer may still be a virtio-crypto device, so "not a virtio-crypto device"
+/// is reported only for a wrong answer. If an answer is missing, the error names it, the time
+/// limit, and what to do.
 #[test]
 fn a_slow_answer_is_not_called_a_wrong_one() {
     let features = |offered| {

@@ -207,8 +207,8 @@ fn ecdsa() -> Vector {
     }
 }
 
-/// Raises a small number to the third power. The result is smaller than the modulus, and therefore
-/// independent of it.
+/// Returns a vector that raises a small number to the third power. The result is smaller than the
+/// modulus, and therefore does not depend on the modulus.
 fn rsa() -> Vector {
     let mut n = vec![0xc1; 64];
     n[63] = 0x0d;

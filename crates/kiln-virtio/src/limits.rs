@@ -5,8 +5,8 @@ use crate::wire::Status;
 /// Limits for one guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum number of concurrent sessions, at most 2^20, the number of slots that a session ID
-    /// can encode.
+    /// Maximum number of concurrent sessions. It is at most 2^20, the number of slots that a
+    /// session ID can encode.
     pub max_sessions: usize,
     /// Maximum total size in bytes of the variable-length parameters of a data request.
     pub max_request: usize,

@@ -15,8 +15,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 const NAME: &str = "kiln.toml";
-/// The value of `--tree` if the flag is given without one. It is kept if no configuration file sets
-/// a tree.
+/// The value of `--tree` if the flag is given without a value, unless a configuration file sets a
+/// tree.
 const NO_TREE: &str = "<the tree of kiln.toml>";
 /// Arguments that name a kernel tree: the flag `--tree`, and the argument of `kiln tree`.
 const TREES: [&str; 2] = ["tree", "dir"];
@@ -68,8 +68,8 @@ impl Defaults {
                 .collect(),
         };
         for file in places {
-            // A home directory that this user may not enter, as after a change of user by setpriv,
-            // has no settings for this user.
+            // Ignore a home directory that this user may not enter, for example because setpriv has
+            // changed the user. It contains no settings for this user.
             let is_barred = |kind| kind == ErrorKind::PermissionDenied && !file.exists();
             match fs::read_to_string(&file) {
                 Ok(text) => return Defaults::parse(&file, &text),

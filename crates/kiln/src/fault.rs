@@ -142,7 +142,8 @@ fn in_plain_words(why: &str) -> String {
     if let Some((value, range)) = why.split_once(" is not in ") {
         let (least, most) = range.split_once("..").unwrap_or((range, ""));
         let most = most.trim_start_matches('=');
-        // A type's maximum is a limit of the program, not of what is configured.
+        // The maximum of an integer type is not a meaningful limit, so do not mention it if the
+        // value is too low.
         let is_open = [u64::MAX.to_string(), u32::MAX.to_string()].contains(&most.to_string());
         let is_low = value.starts_with('-') || value == "0";
         return match is_open && is_low {
@@ -213,7 +214,8 @@ fn one_line(e: &clap::Error, args: &[String]) -> String {
     };
     let what = match e.kind() {
         ErrorKind::UnknownArgument if is_number(flag) => {
-            // clap takes `-64` for several short flags, and reports the first.
+            // clap parses `-64` as several short flags and reports only the first, so find the
+            // whole argument.
             let whole = args.iter().find(|arg| arg.starts_with(flag));
             let number = whole.map_or(flag, String::as_str);
             format!("unexpected '{number}': numbers cannot be negative")
@@ -326,8 +328,8 @@ fn requiring<'a>(command: &str, args: &'a [String], missing: &[String]) -> Optio
     found.map(|(_, flag)| flag.split('=').next().unwrap_or(flag))
 }
 
-/// Returns how to write a list, if the unexpected argument follows the value of a flag that takes a
-/// list.
+/// If the unexpected argument follows the value of a flag that takes a list, returns the flag with
+/// both values joined into a list.
 fn list_before(command: &str, args: &[String], unexpected: &str) -> Option<String> {
     let at = args.iter().position(|arg| arg == unexpected)?;
     let [flag, value] = args.get(at.checked_sub(2)?..at)? else {

@@ -183,7 +183,7 @@ mod tests {
             explained(&["len", "loss_pct", "loss_low", "loss_high"]).unwrap(),
             "(A name that begins with _ is shortened: _high after loss_low stands for loss_high.)"
         );
-        // The name before a shortened name may also be complete without an ending, as `us` is here.
+        // The name before a shortened name may itself be the stem, as `us` is here.
         let whole = explained(&["us", "us_max"]).unwrap();
         assert!(whole.contains("_max after us stands for us_max"), "{whole}");
         assert_eq!(explained(&["len", "us"]), None);

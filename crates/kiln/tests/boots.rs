@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use crate::device::{parent, until};
 
-/// Writes its process ID to a file in the script's directory, and then runs until it is killed.
+/// A script that writes its process ID to a file in its own directory, and then waits to be killed.
 const MACHINE: &str = "#!/bin/sh
 cd \"$(dirname \"$0\")\" && echo $$ >pid.new && mv pid.new pid && exec sleep 600
 ";
@@ -54,8 +54,8 @@ fn boot(dir: &Path) -> (Child, u32) {
     (child, pid)
 }
 
-/// Starts Kiln, sends it these signals, and returns its exit status. By then, the machine must have
-/// exited or be about to exit.
+/// Starts Kiln, sends it these signals, and waits until Kiln and the machine have exited. Returns
+/// Kiln's exit status.
 fn end(dir: &Path, signals: &[&str]) -> ExitStatus {
     let (mut child, machine) = boot(dir);
     assert!(parent(machine).is_some(), "the control: the machine runs");
@@ -80,12 +80,12 @@ fn a_signal_that_ends_kiln_ends_its_machine_too_and_no_file_stays() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     prepare(dir);
-    // timeout(1) sends its signal twice.
+    // Also send two signals, because timeout(1) sends its signal twice.
     for signals in [&["TERM"][..], &["INT"], &["TERM", "TERM"], &["INT", "TERM"]] {
         assert_eq!(end(dir, signals).code(), Some(130), "{signals:?}");
         assert_eq!(left(dir), 0, "{signals:?}");
     }
-    // A process killed with SIGKILL cannot remove anything; the next boot removes its files.
+    // A process killed with SIGKILL cannot remove its files; the next boot removes them.
     assert_eq!(end(dir, &["KILL"]).code(), None);
     assert_eq!(left(dir), 1);
     assert_eq!(end(dir, &["TERM"]).code(), Some(130));

@@ -41,7 +41,7 @@ fn the_smallest_target_that_is_named_is_taken() {
     let run = kiln(&["budget", "sm3", "--target-us", "0.01"]);
     let least = run.stderr.trim().rsplit(' ').next().unwrap().to_string();
     // Request more than the minimum that the error named, because the second run may measure a
-    // larger one.
+    // larger minimum.
     let least = (least.parse::<f64>().unwrap() * 1.5).to_string();
     let run = kiln(&[
         "budget",

@@ -164,7 +164,7 @@ fn the_document_of_speed() {
         for field in ["cycles_per_op", "cycles_per_byte", "mb_per_s", "ci_high"] {
             assert!(row[field].as_f64().unwrap() > 0.0, "{field}: {row}");
         }
-        // On a busy machine the interval can reach 0.
+        // On a busy machine, the lower end of the interval can be 0.
         assert!(row["ci_low"].as_f64().unwrap() >= 0.0, "{row}");
         assert!(row["limit_cycles"].is_null());
         assert!(row.get("ratio").is_none());

@@ -206,8 +206,8 @@ fn a_gate_passes_nothing_that_it_cannot_judge() {
         2,
         "--max-regression",
     );
-    // If the row has an interval, the same change is a regression, even with --bisect. The opposite
-    // change is not a regression.
+    // With an interval, the same change must count as a regression, even with --bisect. The
+    // opposite change must not.
     let good = record("c.json", vec![row("wait", 1000.0, Some(0.01))]);
     let bad = record("d.json", vec![row("wait", 940.0, Some(0.002))]);
     assert_eq!(compare(&good, &bad, &gate).status, 1);
@@ -417,7 +417,7 @@ fn bad_input_is_one_line_and_125_for_bisect() {
     );
     fault(&kiln(&["compare", good.to_str().unwrap()]), 2, "<B>");
     fault(&compare(&good, &bad, &["--bisect"]), 125, "not a record");
-    // The baseline is the same for all commits, so git bisect must end.
+    // An invalid baseline is invalid for all commits, so the status must make git bisect stop.
     fault(&compare(&bad, &good, &["--bisect"]), 128, "not a record");
     // With --bisect, a missing result must not count as a regression.
     assert_eq!(

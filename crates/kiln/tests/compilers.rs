@@ -265,7 +265,7 @@ fn a_run_that_judges_nothing_does_not_pass() {
         "{apart:?}"
     );
     fault(&gate(&["O1", "--bisect"]), 125, "nothing in common");
-    // Control: the record contains this cell.
+    // Control: the record contains the results for O2, so the gate can judge them.
     let judged = gate(&["O2"]);
     assert_eq!(judged.status, 0, "{judged:?}");
 
@@ -427,7 +427,7 @@ fn links_that_others_planted_in_tmpdir_are_not_followed() {
     let [precious, modes, cc] = ["precious", "modes", "cc"].map(|name| dir.path().join(name));
     fs::write(&precious, "precious").unwrap();
     // When the wrapper is asked to write out.s, it logs the permissions of its working directory.
-    // It fails if called with `-c`, which ends the test early.
+    // It fails if called with `-c`, so that Kiln's run ends early.
     let script = format!(
         "case \" $* \" in *' out.s '*) stat -c %a . >>{} ;; *' -c '*) exit 1 ;; esac\nexec gcc \"$@\"",
         modes.display()

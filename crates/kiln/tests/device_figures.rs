@@ -133,8 +133,8 @@ fn hello(path: &Path, protocol: u64) -> Option<Raw> {
     raw.try_hello(protocol).then_some(raw)
 }
 
-/// The first two are controls that do not touch the device. They show how much of an effect is
-/// merely due to another program using the cores.
+/// The attacks, each with its name. The first two entries are controls that do not touch the
+/// device. They show how much of an effect is merely due to another program using the cores.
 const ATTACKS: [(&str, Attack); 16] = [
     ("control: a thread that computes", |_, _, stop| {
         repeat(stop, std::hint::spin_loop);

@@ -85,7 +85,8 @@ fn the_tree_s_own_sections_lose_nothing_and_a_broken_tree_s_do() {
 }
 
 /// A tree must behave like the policy that corresponds to its version: `legacy`, or `bh-off` since
-/// 6.15. Since 7.2, a tree counts contexts in a separate word.
+/// Linux 6.15. A current kernel is tested as well, because Linux 7.2 and later count contexts in a
+/// separate word.
 #[test]
 fn the_trees_answer_as_kiln_s_own_policies() {
     let next = tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel");

@@ -16,7 +16,7 @@ fn quiet_prints_nothing_and_keeps_the_record_and_the_status() {
     assert!(dir.path().join("test.json").exists());
     let run = kiln(&["list", "--quick", "--quiet"]);
     assert_eq!((run.status, run.stdout().as_str()), (0, ""), "{run:?}");
-    // Without the flag, the command must print text. With the flag, it must still print the JSON.
+    // Without -q, the command must print text. With -q, it must still print the JSON.
     assert!(!kiln(&WORK).stdout().is_empty());
     kiln(&[&WORK[..], &["-q", "--json"]].concat()).json();
     fault(&kiln(&["test", "sha257", "-q"]), 2, "unknown algorithm");

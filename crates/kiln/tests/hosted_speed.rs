@@ -28,7 +28,7 @@ fn vaes() -> bool {
 #[test]
 fn all_that_a_tree_has_is_measured_and_right() {
     let Some(tree) = given_tree() else { return };
-    // Measure as `compare` does in a single turn, with short samples. Make the turn long enough to
+    // Measure in a single turn with short samples, as `compare` does. The turn is long enough to
     // measure all rows.
     let run = kiln_keeping(&[
         "speed",

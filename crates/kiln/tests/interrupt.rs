@@ -108,8 +108,8 @@ fn converse(mut stream: UnixStream, conduct: Conduct, rings: &AtomicUsize) -> st
     }
 }
 
-/// Serves a socket, behaving as `conduct` says. The returned function reports whether a program is
-/// already waiting for the device.
+/// Serves a socket with the behaviour that `conduct` specifies. The returned function reports
+/// whether a program is already waiting for the device.
 fn serve(path: &Path, conduct: Conduct) -> impl Fn() -> bool {
     let listener = UnixListener::bind(path).unwrap();
     let [met, rings] = [0; 2].map(|_| Arc::new(AtomicUsize::new(0)));

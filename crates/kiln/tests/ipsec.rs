@@ -271,8 +271,8 @@ fn a_slower_cipher_moves_the_knee_and_another_seed_does_not() {
 /// other limits.
 #[test]
 fn the_knee_is_not_above_what_the_stack_leaves_time_for() {
-    // With 40 µs per packet, a core processes at most 25,000 packets per second, but the search
-    // begins above this rate.
+    // With 40 µs per packet, a core processes at most 25,000 packets per second. The search begins
+    // above this rate, so it cannot find the lower end.
     let [low, _, high] = knee("", &["--stack-ns", "40000"]);
     assert_eq!((low, high), (0.0, 32_000.0));
     // With 10 µs per packet, the limit is 100,000 packets per second. The bound allows for the

@@ -19,7 +19,8 @@ fn names(cache: &Path) -> Vec<String> {
 
 fn list(cache: &Path) -> Run {
     let cache = cache.to_str().unwrap();
-    // Set a PATH without programs, because the list must need neither programs nor a registry.
+    // Set a PATH without programs, because the command must list libraries without running programs
+    // or querying a registry.
     kiln_with(
         &["libraries", "--json"],
         &[("XDG_CACHE_HOME", cache), ("PATH", "/no/such/directory")],
@@ -126,7 +127,7 @@ fn a_failed_installation_leaves_nothing() {
     }
 }
 
-/// It must be possible to install each library. It must then appear in the list and compute correct
+/// Each library must be installable. Once installed, it must appear in the list and compute correct
 /// results.
 #[test]
 fn libraries_are_installed_and_measured() {

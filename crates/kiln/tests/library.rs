@@ -79,7 +79,7 @@ fn functions_have_rows_and_the_figures_of_their_kunit_benchmarks() {
     let Some(tree) = next_tree() else { return };
     let mut args = vec!["speed", "sha256", "gcm(aes)", "crc32c", "--json"];
     args.extend(["--tree", tree.to_str().unwrap(), "--level", "library"]);
-    // `--quick` may leave out a length on a busy machine.
+    // Set a long time limit instead of `--quick`, which may leave out a length on a busy machine.
     args.extend(["--len", "4096", "--kunit", "--seconds", "300"]);
     let run = kiln_keeping(&args);
     assert_eq!(run.status, 0, "{}", run.stderr);

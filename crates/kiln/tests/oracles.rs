@@ -89,7 +89,7 @@ fn a_crash_is_of_the_driver_whose_request_it_was() {
     assert!(rows.iter().filter(passed).count() > 100, "{crashed:#?}");
 }
 
-/// The two tests of unmodified trees use both cores for a pair of requests, one of which waits for
+/// The two tests of unmodified trees use two cores for a pair of requests, one of which waits for
 /// the other. Such a pair takes far longer if the two tests run at the same time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 

@@ -1,6 +1,6 @@
 //! Tests that a tree with an edited FPU policy behaves like Kiln's policy of the same name, and
 //! that a tree that does not save registers is detected. The tests are skipped with a message
-//! unless KILN_TEST_TREE is a 6.12 tree.
+//! unless KILN_TEST_TREE is a Linux 6.12 tree.
 
 use std::path::Path;
 

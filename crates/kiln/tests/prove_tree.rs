@@ -23,8 +23,8 @@ fn findings(rows: &[Value], suite: &str) -> Vec<String> {
     found.map(String::from).collect()
 }
 
-/// Plants seven faults: four that affect no result or are not found without interrupts, a lost
-/// carry, a fault in a function that no suite calls in interrupts, and a crash. The unmodified
+/// Plants seven faults: four that do not change any result or can be found only with interrupts, a
+/// lost carry, a fault in a function that no suite calls in interrupts, and a crash. The unmodified
 /// SHA-3 and XTS are the controls.
 #[test]
 fn planted_faults_are_found_and_named() {
@@ -136,7 +136,8 @@ fn planted_faults_are_found_and_named() {
     let quiet = tasks.filter(|r| r["in_softirqs"] == 0);
     assert_eq!(quiet.count(), 0, "{all:#?}");
 
-    // The functions that come after the crash must still be stepped, and no function twice.
+    // The functions that come after the crash must still be stepped, and no function may be stepped
+    // twice.
     let suites = "library.md5,library.hmac_md5*,library.sha3_*,library.shake*,library.blake2b*";
     let more = ["--context", "task", "--visits", "1"];
     let rest = [&["--tree", tree.path(), "--suite", suites], &more[..]].concat();

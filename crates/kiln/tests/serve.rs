@@ -303,7 +303,8 @@ fn the_device_of_a_command_is_in_a_private_directory() {
 fn its_own_checks_pass_and_without_isolation_they_do_not() {
     for args in [&[][..], &["--max-guests", "1"], &["--no-isolation"]] {
         let isolation = !args.contains(&"--no-isolation");
-        // The checks connect 334 guests, one after the other.
+        // The checks connect 334 guests, one after the other, so raise the limit on new guests per
+        // second.
         let device = Device::start(&[args, &["--max-new-guests", "1000"]].concat());
         let out = Command::new(env!("CARGO_BIN_EXE_kiln"))
             .args(["virtio-check", "--socket"])

@@ -130,7 +130,8 @@ fn five_processes_make_an_interval_that_contains_all_of_them() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().to_str().unwrap();
     let rest = ["--json", "--no-report", "--seed", "5", "--out", out];
-    // On a busy machine, a short time may be over before the fifth process starts.
+    // Try longer surveys if necessary: on a busy machine, a short one may end before the fifth
+    // process starts.
     let run = |minutes: &&str| {
         let args = ["survey", "--question", "speed", "--minutes", minutes];
         let run = kiln(&[&args[..], &rest].concat());
@@ -196,7 +197,7 @@ fn what_is_missing_is_left_out_with_what_would_add_it() {
 /// prove nothing about the policies, so the survey must fail.
 #[test]
 fn a_control_without_power_fails_the_survey() {
-    // On a busy machine, the shorter run omits the policy table.
+    // Run a longer survey if necessary: on a busy machine, the shorter one omits the policy table.
     let run = ["0.1", "1"]
         .into_iter()
         .map(|minutes| {

@@ -56,7 +56,7 @@ impl Device {
             command.args(["--poll-us", &us.to_string()]);
         }
         command
-            // A file of defaults may name other cores.
+            // Do not read a file of defaults, which may name other cores.
             .env("KILN_DEFAULTS", "")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -107,8 +107,9 @@ fn spawn_on(command: &mut Command, cores: Option<&CoreList>) -> Result<Child, Er
     };
     let fault = |e: PinError| Error::input(format!("--device-cpu: {e}"));
     let before = CoreList::allowed().map_err(fault)?;
-    // The device may use cores outside this thread's affinity, so `before` cannot validate the list.
-    // The kernel ignores cores that do not exist if the list also has others.
+    // The device may use cores outside this thread's affinity, so `before` cannot validate the
+    // list. The kernel ignores cores that do not exist if the list also has others, so check which
+    // cores this thread was actually pinned to.
     let done = pin_within(cores, cores).and_then(|()| CoreList::allowed());
     let child = match done {
         Ok(allowed) if allowed == *cores => start(command),

@@ -3,7 +3,7 @@
 //!
 //! The list below is the only place outside a command's folder that names the command. Each entry
 //! becomes a command with help, completions and a manual page. The command's row types are added to
-//! the records' schema, and the survey runs its contribution.
+//! the records' schema, and the command's contribution, if any, is added to the survey.
 //!
 //! Commands share these modules, which do not depend on any command:
 //!

@@ -119,8 +119,8 @@ impl Question for VirtioCheckArgs {
             notes,
             ..Outcome::default()
         })?;
-        // An interrupted run did not complete all checks, and the interruption may have caused its
-        // last failure.
+        // An interrupted run counts as interrupted even if a check failed: not all checks ran, and
+        // the interruption may have caused the last failure.
         Ok(match session.stopped() {
             true => Exit::Interrupted,
             false => Exit::from_run(failed, false),

@@ -73,9 +73,9 @@ fn interrupts_before_instructions_of_sections_change_nothing() {
 }
 
 /// Control: a function whose registers are changed may misbehave in any way, so it runs in a child
-/// process. The child always fails: either it reports wrong answers with replay commands, or a
-/// signal kills it because the heap is corrupted before answers are compared. Functions for several
-/// messages must be among the functions that report wrong answers.
+/// process. The child always fails: either it reports wrong results with replay commands, or a
+/// signal kills it because the heap is corrupted before results are compared. Wrong results must be
+/// reported both for calls that process one message and for calls that process several.
 #[test]
 fn without_a_policy_that_saves_they_are_found_to() {
     let (mut one, mut several) = (false, false);

@@ -127,7 +127,7 @@ fn the_right_one_passes() {
     assert_eq!((tally.cases, tally.failed), (4_000, 0), "{tally:#?}");
 }
 
-/// In this implementation, one bit of the output is wrong, at one length and in one direction.
+/// `flip` computes one bit of the output wrongly, at one length and in one direction.
 #[test]
 fn a_flipped_bit_at_a_rare_length_is_caught_and_replayed() {
     let bad = || offender(c"flip", flip);
@@ -492,8 +492,8 @@ mod several {
         }
     }
 
-    /// Returns the suite's report about the implementation after `function` has replaced one of its
-    /// functions.
+    /// Replaces the function for `entry` with `function`. Returns the failures that the suite
+    /// `many` then reports, or `None` if this CPU cannot run a suitable implementation.
     fn reports(name: &'static CStr, entry: Entry, function: *const c_void) -> Option<String> {
         let Some(imp) = honest() else {
             println!("SKIPPED: needs a tier that processes several messages");
@@ -616,7 +616,7 @@ fn an_invalid_instruction_is_a_failing_case() {
     dies_of("ud2", "SIGILL at address 0x");
 }
 
-/// The handler must not treat a fault outside a tested call as a failed case.
+/// The signal handler must not treat a fault outside a tested call as a failed case.
 #[test]
 fn a_fault_elsewhere_is_not_swallowed() {
     use std::os::unix::process::ExitStatusExt;

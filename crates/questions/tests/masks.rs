@@ -1,5 +1,5 @@
-//! Runs every suite under every mask of tiers, then in contexts. A mask applies to the whole
-//! process, so these tests are in a separate binary.
+//! Runs every suite: those that do not depend on a policy under every mask of tiers, and the others
+//! in every context. A mask applies to the whole process, so these tests are in a separate binary.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
@@ -142,7 +142,7 @@ fn replays_are_one_case_each() {
     .unwrap();
     assert_eq!(groups, masks::replayed_groups(&plan, 5));
     assert_eq!(rows_told, rows.len());
-    // Implementations that this CPU lacks have a skipped row.
+    // Implementations that this CPU cannot run have a skipped row.
     let ran = rows.iter().filter(|r| r.alg != "all" && r.skipped == 0);
     for row in ran {
         let of_contexts = row.suite.contains(':');

@@ -166,7 +166,7 @@ fn a_folder_and_a_line_make_a_question_and_one_edit_a_field() {
     assert_eq!(record["rows"][1]["even"], true);
     assert_eq!(record["rows"][1]["half"], 2.0);
 
-    // Control: until the repository's documents are regenerated, they do not contain the fields.
+    // Control: the copy's documents do not contain the fields until they are regenerated.
     let described = |what: &str| {
         let read = |name| fs::read_to_string(tree.join(name)).unwrap();
         let schema: Value = serde_json::from_str(&read("docs/schema.json")).unwrap();
@@ -194,7 +194,7 @@ fn a_folder_and_a_line_make_a_question_and_one_edit_a_field() {
         file.to_str().unwrap().to_string()
     };
     let (a, b) = (side("a.json", "4"), side("b.json", "4"));
-    // The page, the export and the comparison must include the new field, too.
+    // The export and the comparison must include the new field, too.
     assert!(kiln(&["report", &a, "--format", "csv"]).contains("half"));
     let compared: Value = serde_json::from_str(&kiln(&["compare", &a, &b, "--json"])).unwrap();
     assert_eq!(compared["rows"][0]["unit"], "half", "{compared}");

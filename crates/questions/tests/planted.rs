@@ -196,8 +196,8 @@ fn six_planted_mistakes_are_found() {
         }
     }
 
-    // This mistake affects only divided requests: direct calls of the functions and undivided
-    // requests give correct results.
+    // Mistake 6 affects only divided requests: direct calls of the functions and undivided requests
+    // give correct results.
     for (alg, least) in [
         ("ctr(aes)", "ctr-aes-generic"),
         ("gcm(aes)", "gcm-aes-generic"),

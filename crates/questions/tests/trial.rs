@@ -20,8 +20,8 @@ use kiln_questions::test::{masks, Plan, Suite};
 use kiln_questions::{list, speed};
 use repository::copy_repository;
 
-/// The rows for a CPU feature that no other tier uses, and for a tier. The tier is inserted before
-/// other tiers, so their numbers change.
+/// The rows for a tier and for the CPU feature that only this tier uses. The tier is inserted
+/// before other tiers, so the numbers of those tiers change.
 const TIER: &str = r#"
 FEATURE(MOVBE, LEAF_1, ECX, BIT(22), "MOVBE", "-mmovbe", MOVBE)
 TIER(AVX2_MOVBE, 256, ALL_OF(AVX2) | HAS(MOVBE))

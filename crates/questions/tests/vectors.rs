@@ -1,4 +1,5 @@
-//! Checks that a wrong known answer is detected in every algorithm.
+//! Checks that every usable implementation gives the known answers, and that a wrong known answer
+//! is detected for every algorithm.
 
 use std::sync::atomic::AtomicBool;
 
@@ -30,8 +31,8 @@ fn known_answers_hold() {
     }
 }
 
-/// Changes the last byte of every vector. Both checks must detect this, because they compare all
-/// bytes.
+/// Changes the last byte of every known answer. The check in ordinary memory and the check in
+/// guarded memory must both detect this, because they compare all bytes.
 #[test]
 fn a_wrong_vector_is_noticed() {
     let mut bench = Bench::new().unwrap();

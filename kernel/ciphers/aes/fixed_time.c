@@ -116,8 +116,8 @@ static void slice_key(u64 q[PLANES], const u8 *rk)
 
 /*
  * Adds the affine constant that the S-box circuits leave out. The constant is the same for all
- * bytes, so ShiftRows and MixColumns do not change it, and it can be added to the adjacent round
- * key instead of the state.
+ * bytes, so ShiftRows and MixColumns do not change it, and it can be added to a round key instead
+ * of the state.
  */
 static __always_inline void add_affine(u64 q[PLANES])
 {

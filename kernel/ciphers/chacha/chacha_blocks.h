@@ -54,11 +54,11 @@ static const u32 set_counters[16] __aligned(64) = {
 
 /*
  * Block 0, the key of Poly1305, is computed between the vector operations for the other blocks, in
- * general-purpose registers, which would otherwise be idle. Of the first EARLY double rounds of the
- * vectors, two are each interleaved with two double rounds of block 0, and the others with one.
- * Block 0 is therefore ready when the vectors have completed EARLY of their ten double rounds.
- * While the vectors finish, the powers of r are computed, and so is the hash of what precedes the
- * text.
+ * general-purpose registers, which would otherwise be idle. Each of the first EARLY double rounds
+ * of the vectors is interleaved with one double round of block 0, except for two that are each
+ * interleaved with two. Block 0 is therefore ready when the vectors have completed EARLY of their
+ * ten double rounds. While the vectors finish, the powers of r are computed and the associated data
+ * is hashed.
  *
  * With a smaller EARLY, the last rounds of the vectors have little to overlap with. So many
  * dependent vector operations then fill the scheduler that the next message cannot begin. With 10,

@@ -18,8 +18,8 @@
  *
  *	SHORT(name)	full name of an entry point of this tier
  *	BEGUN		number of double rounds of the text's block in vectors, 5 to 9
- *	TWICE		a mask with 10 - BEGUN bits set: double rounds of the text's block that have
- *			two of block 0 beside them; the others have one
+ *	TWICE		a mask with 10 - BEGUN bits set: bit i is 1 if double round i of the text's
+ *			block is interleaved with two double rounds of block 0, and 0 if with one
  */
 #include "../chacha/chacha_blocks.h"
 #include "../poly1305/poly1305_words.h"

@@ -5,8 +5,8 @@
  *
  * While more than MAIN vectors remain, the main loop processes MAIN vectors per step (gcm_step.h).
  * A step interleaves AES rounds with the multiplications of MAIN vectors of ciphertext and one
- * reduction. When encrypting, this is the ciphertext of the previous step. The last vectors, from
- * one byte to eight vectors, are summed up together with the previous result and the final block of
+ * reduction. When encrypting, that ciphertext is from the previous step. The rest of the text, from
+ * one byte to eight vectors, is summed up together with the previous result and the final block of
  * lengths, and reduced once. Messages of at most eight vectors need only this last part.
  */
 #include <kiln/fpu_assert.h>
@@ -321,7 +321,7 @@ static __always_inline __m128i whole(const struct gcm_key *key, const bool decry
 			m.acc = reduce(&g);
 		}
 		text_steps(key, decrypting, &m);
-		/* @acc has already been multiplied once, so it needs one power less than below. */
+		/* @acc has already been multiplied once, so its power is one lower than below. */
 		p = power(&key->h, blocks_of(m.len) + 1);
 		mul_set1(&g, lengths, power(&key->h, 1));
 		text_some(key, decrypting, &m, m.len, &g, p);

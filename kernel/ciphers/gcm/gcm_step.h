@@ -4,7 +4,7 @@
  * same number of ciphertext vectors. Included by gcm_simd.h.
  *
  *	step_main	MAIN vectors
- *	step_half	8 vectors of text, with the sum of 16, where MAIN is 16
+ *	step_half	8 vectors of counters, but the sum of 16 of ciphertext; only if MAIN is 16
  */
 #ifndef KILN_GCM_STEP_H
 #define KILN_GCM_STEP_H
@@ -14,9 +14,9 @@
 
 /*
  * The counter of a message's first block is 2. At the start of each step, the counter is 2 more
- * than a multiple of the step's number of blocks. Adding a block's offset to that multiple does not
- * carry, except for the last two blocks, so the other offsets can be XORed into a block that holds
- * the multiple.
+ * than a multiple of the step's number of blocks. For all blocks of the step except the last two,
+ * adding the block's offset to that multiple does not carry, so the offset can be XORed into a
+ * block that holds the multiple.
  */
 #define FIRST 2
 #define STEP_BYTES (MAIN * VBYTES)
@@ -164,8 +164,8 @@ static __always_inline void weave_slot(struct weave *w, const int slot)
 	} while (0)
 #else
 /*
- * With only 16 registers, no register is free to hold a pending product, so the compiler chooses
- * the order.
+ * With only 16 registers, none is free to hold a pending product. Each product is therefore added
+ * at once, and the order of the instructions is left to the compiler.
  */
 #define WEAVE_BLOCKS (8 * VBLOCKS)
 #define WEAVE_ROUND(r)                                                                \

@@ -101,7 +101,8 @@ static __always_inline void powers_zmm(struct poly1305_key *key, size_t len)
 	v_store(key->low44[1], low.l1);
 	v_store(key->low44[2], low.l2);
 	/*
-	 * r^16 is used if two more vectors follow the first, and r^24 and r^32 if four do.
+	 * r^16 is used only if at least two vectors follow the first one, r^24 and r^32 only if at
+	 * least four follow it.
 	 */
 	if (len <= 2 * 128)
 		return;

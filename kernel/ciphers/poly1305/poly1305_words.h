@@ -20,9 +20,9 @@ struct poly1305_words {
  * 5/4 * r1 modulo 2^130 - 5, and 5/4 * r1 is an integer.
  *
  * The additions with carry are written in assembly. In C, compilers would move the carry flag into
- * a register and back between 128-bit additions, which would make a step a third longer. A short
- * message has to wait for its last steps, and the more instructions are still waiting, the fewer
- * instructions of the next message have started.
+ * a register and back between 128-bit additions, which would make a step a third longer. This
+ * matters most for short messages: while the last steps of one message wait for each other, the CPU
+ * starts the next message, but the more instructions are waiting, the less of it can be started.
  */
 static __always_inline struct poly1305_words poly1305_step(struct poly1305_words h, u64 m0, u64 m1,
 							   u64 bit, u64 r0, u64 r1)

@@ -14,7 +14,7 @@
 #define LANES (VBYTES * 8 / WORD_BITS)
 /* The number of words in a 16-byte block. */
 #define WORDS_IN_BLOCK (128 / WORD_BITS)
-/* The index of a lane's word in an array of vectors; see load_words(). */
+/* The index of a lane's word in an array of vectors; see load_some(). */
 #define AT(lane, word)                                                        \
 	((word) * LANES + (lane) % VBLOCKS * WORDS_IN_BLOCK + (lane) / VBLOCKS)
 
@@ -44,7 +44,7 @@ typedef u64 word_t;
 #else
 #define w_ror(v, n) v_or(W(srli)(v, n), W(slli)(v, WORD_BITS - (n)))
 #define w_choose(x, y, z) v_xor(z, v_and(x, v_xor(y, z)))
-/* In a hash, x ^ y is the next round's y ^ z. */
+/* In a hash, x ^ y is the next round's y ^ z, so compilers compute it only once. */
 #define w_majority(x, y, z) v_xor(y, v_and(v_xor(x, y), v_xor(y, z)))
 #endif
 #define w_rol(v, n) w_ror(v, WORD_BITS - (n))

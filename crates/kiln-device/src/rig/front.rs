@@ -153,8 +153,10 @@ fn copy(event: &EventFd) -> File {
 impl Front {
     /// Creates a connection for a guest with these limits.
     pub fn new(limits: Limits) -> Front {
-        // The front end may pass a pipe as an eventfd. Rust's runtime ignores SIGPIPE, but a
-        // fuzzer's main function is not in Rust. SAFETY: the call only sets a signal's disposition.
+        // The front end may pass a pipe as an eventfd, and writing to a pipe without readers raises
+        // SIGPIPE. Rust's runtime ignores SIGPIPE, but a fuzzer's main function is not in Rust, so
+        // ignore it here.
+        // SAFETY: the call only sets a signal's disposition.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
         let config = Config {
             limits: Limits {
@@ -358,8 +360,8 @@ impl Front {
         bytes
     }
 
-    /// Starts a driver: sets up memory and both rings from their first entries, with an in-flight
-    /// record if `notes` is set.
+    /// Starts a driver: sets up memory, and starts both rings at entry 0. If `notes` is set, the
+    /// rings have an in-flight record.
     fn begin(&mut self, notes: bool) {
         self.put(0, &[0; 2 * EACH as usize]);
         let region = Region {

@@ -179,8 +179,8 @@ impl Rig {
         })?
     }
 
-    /// Lets the device serve the ring with this kick descriptor for the given time, and returns the
-    /// device's counts.
+    /// Lets the device serve the data queue's ring with this kick descriptor for the given time,
+    /// and returns the device's counts.
     #[cfg(test)]
     pub(crate) fn serve_for(&mut self, kick: &Kick, time: Duration) -> Count {
         let tally = self.tally.clone();

@@ -5,7 +5,7 @@ use std::io;
 
 use super::message::{max_fds, MAX_FDS, MAX_GET_INFLIGHT, MAX_PAYLOAD};
 
-/// Why a connection ends other than by an orderly disconnect.
+/// Why a connection ended without an orderly disconnect.
 #[derive(Debug)]
 pub enum Error {
     /// Reading from or writing to a socket failed.

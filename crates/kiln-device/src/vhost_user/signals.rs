@@ -96,7 +96,7 @@ mod tests {
         message
     }
 
-    /// Returns, for each of the four messages, whether it may carry this file.
+    /// Returns, for each of the four messages in `SIGNALS`, whether it may carry this file.
     fn accepted(fd: impl Into<OwnedFd>) -> [bool; 4] {
         let fd = fd.into();
         SIGNALS.map(|request| check(&message(request, fd.try_clone().unwrap())).is_ok())
@@ -114,7 +114,7 @@ mod tests {
         // The front end's own end of this connection, or of another one, must be refused.
         assert_eq!(accepted(own), [false; 4]);
         assert_eq!(accepted(listener), [false; 4]);
-        // These sockets can send to any address.
+        // Sockets that can send to any address must be refused.
         assert_eq!(accepted(datagram), [false; 4]);
         assert_eq!(accepted(udp), [false; 4]);
         assert_eq!(accepted(epoll.unwrap()), [false; 4]);

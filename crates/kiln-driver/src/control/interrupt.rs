@@ -81,8 +81,8 @@ impl Shared {
         port.ring.enable_interrupt(1)
     }
 
-    /// Watches the ring until it is idle, for threads that stopped polling when the device
-    /// disconnected.
+    /// In poll mode, takes answers from the ring until it is idle, because the threads that had
+    /// polled for them stopped polling when the previous device disconnected.
     pub(crate) fn catch_up(self: &Arc<Self>, generation: u64) {
         loop {
             let mut over = Vec::new();

@@ -249,8 +249,8 @@ impl VhostUserBackend for Backend {
     }
 }
 
-/// A device that serves one driver after another. For each driver, it uses the next conduct in the
-/// list.
+/// A device that serves one driver after another. Its behaviour towards each driver is the next
+/// [`Conduct`] in a list.
 pub(crate) struct Device {
     path: PathBuf,
     pub lies: Arc<AtomicU32>,

@@ -110,7 +110,8 @@ impl Host {
 /// The calling thread, acting as a CPU.
 pub struct Cpu {
     host: Box<Host>,
-    /// Minimum length of each section that [`Cpu::keep_sections`] records, in TSC ticks.
+    /// Lengths in TSC ticks of the sections that [`Cpu::keep_sections`] records. Each is the
+    /// minimum over all runs.
     least: Vec<u64>,
     memory: Memory,
     _tasks: Mapping,
@@ -297,7 +298,7 @@ impl Drop for Cpu {
     }
 }
 
-/// Wipes the copy of the calling thread's registers that its last FPU section saved. Those registers
+/// Wipes the copy of the calling thread's registers that its last FPU section saved. The registers
 /// may have held a key that the thread copied before the section. Does nothing if the thread is not
 /// a CPU.
 pub fn wipe_saved_registers() {

@@ -77,7 +77,7 @@ impl<Count: Copy + Into<u64>> Histogram<Count> {
 }
 
 impl Histogram<u64> {
-    /// Adds the counts of a CPU's histogram, which have 32 bits.
+    /// Adds the 32-bit counts of a CPU's histogram.
     pub fn add(&mut self, other: &Histogram) {
         self.max = self.max.max(other.max);
         for (a, &b) in self.count.iter_mut().zip(&other.count) {

@@ -20,7 +20,7 @@ pub enum Part {
     Copy = sys::KILN_REQUEST_COPY,
     /// An indirect call to a function that returns immediately.
     Call = sys::KILN_REQUEST_CALL,
-    /// The setup of the request, which every caller has to do.
+    /// Setting up the request, which every caller has to do.
     Setup = sys::KILN_REQUEST_SETUP,
 }
 

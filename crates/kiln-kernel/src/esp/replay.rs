@@ -30,15 +30,15 @@ impl Window {
     }
 }
 
-/// Rules of the window that tests break on purpose to check that violations are detected.
+/// Faults that tests plant in the window to check that violations of its rules are detected.
 #[doc(hidden)]
 pub mod broken {
-    /// Accept packets that are older than the window.
+    /// Packets that are older than the window are accepted.
     pub const ENDLESS: u32 = 1;
-    /// Accept duplicate packets.
+    /// Duplicate packets are accepted.
     pub const BLIND: u32 = 2;
 
-    /// Breaks these rules from now on, in the whole process. 0 restores all of them.
+    /// Plants these faults from now on, in the whole process. 0 removes all faults.
     pub fn set(rules: u32) {
         // SAFETY: the function accepts any number.
         unsafe { crate::sys::kiln_replay_break(rules) }

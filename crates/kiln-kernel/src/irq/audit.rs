@@ -18,8 +18,8 @@ const DEPTH: usize = 128;
 const IMAGE: u64 = 1 << 30;
 /// Maximum number of breaches to record; later breaches are dropped.
 const BREACHES: usize = 256;
-/// Factor by which the limit on idle instructions is raised during calls to functions for which the
-/// caller's registers may have to be restored on return.
+/// Factor by which the limit on idle instructions is raised during calls if registers may have to
+/// be restored on return.
 const IN_CALLS: u64 = 64;
 /// Maximum length in bytes of a call instruction: 5 for a direct call, up to 8 for an indirect
 /// call.

@@ -72,7 +72,8 @@ impl Arrivals {
         }
     }
 
-    /// The current mean number of interrupts per second, if they arrive at random times.
+    /// Returns the current mean number of interrupts per second, or `None` if the interrupts do not
+    /// arrive at random times.
     fn random_hz(&self) -> Option<f64> {
         match self {
             Arrivals::Poisson(hz, _) => Some(*hz),

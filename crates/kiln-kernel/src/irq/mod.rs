@@ -1,7 +1,7 @@
 //! Interrupts: host signals, delivered to `kernel/` as a CPU would deliver interrupts to ring 0.
 //!
-//! The signal handler runs on an alternate stack with all signals blocked. It writes the frame that
-//! a CPU would push onto the interrupted stack, but below the red zone, and diverts the thread to
+//! The signal handler runs on an alternate stack with all signals blocked. Like a CPU, it writes an
+//! interrupt frame to the interrupted stack, but below the red zone. It diverts the thread to
 //! `kiln_irq_trampoline`. On return from the signal, the host restores every vector register, so
 //! the trampoline runs with the interrupted code's values in these registers, just as a kernel's
 //! interrupt handler does. Only the FPU policy determines whether these values survive.

@@ -81,8 +81,8 @@ fn only_what_says_so_depends_on_secrets() {
             Some(&n) => wrong.push(format!(
                 "{name}: constant-time: {constant_time}, and {n} jumps or addresses depend on secrets"
             )),
-            // valgrind supports AVX2, so any tier that needs only features of the AVX2 tier must
-            // have run.
+            // valgrind supports AVX2, so an implementation must have run if its tier needs only
+            // features of the AVX2 tier.
             None if tier.features().iter().all(|f| Tier::Avx2.has(*f)) => {
                 wrong.push(format!("{name} was not tried"));
             }

@@ -29,7 +29,7 @@ impl Found {
         println!("\nfound\t{}\t{}\t{}", self.name, self.what, self.errors);
     }
 
-    /// Parses a line that the child printed.
+    /// Parses a line that the process under valgrind printed.
     pub(crate) fn read(line: &str) -> Option<Found> {
         match *line.split('\t').collect::<Vec<_>>() {
             ["found", name, what, errors] => Some(Found {

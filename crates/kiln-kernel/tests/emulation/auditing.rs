@@ -216,7 +216,7 @@ fn copies_report_the_steps_that_the_trap_flag_reports() {
                 }
             }
         }
-        // The conditions are met in several combinations.
+        // The arguments must produce several different combinations of met conditions.
         assert!(conditions.len() > 4, "{}", conditions.len());
     });
 }

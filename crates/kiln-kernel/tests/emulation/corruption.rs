@@ -14,7 +14,8 @@ use crate::machine::{
 };
 
 /// Number of empty loop iterations that make a section last about 10 us on a 4 GHz CPU that
-/// executes one iteration per cycle. Golden Cove executes two iterations per cycle.
+/// executes one iteration per cycle. Golden Cove executes two iterations per cycle, so a section
+/// lasts about half as long there.
 pub(crate) const SPINS_10_US: u64 = 40_000;
 
 /// Returns work for a task that keeps patterns in its registers, with sections of about 10 us.
@@ -160,7 +161,7 @@ fn breakpoints_corrupt_nothing_in_a_million() {
 }
 
 /// A timer interrupt may arrive while a breakpoint is being set or removed, and its softirq may
-/// then execute the breakpoint's address.
+/// then execute the instruction at the breakpoint's address.
 #[test]
 fn breakpoints_are_set_while_a_timer_runs() {
     run_alone(|seed| {

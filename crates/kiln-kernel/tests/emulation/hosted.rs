@@ -83,7 +83,7 @@ fn every_function_of_the_border_is_there() {
 static TURNS: AtomicU32 = AtomicU32::new(0);
 static DEPTH_REACHED: AtomicU32 = AtomicU32::new(0);
 
-/// Runs many tasks, each of which waits for its turn and starts the next task.
+/// Runs many tasks, each of which waits for its turn and then lets the next task run.
 #[test]
 fn many_tasks_wait_for_each_other() {
     run_alone(|_| {
@@ -226,8 +226,8 @@ static RUN: AtomicU32 = AtomicU32::new(0);
 fn works_of_two_queues_wait_for_each_other() {
     run_alone(|_| {
         unsafe extern "C" fn first(_: *mut Work) {
-            // The wait ends only if the other queue's thread runs at the same time. SAFETY: the
-            // work function runs in kernel mode.
+            // The wait ends only if the other queue's thread runs at the same time.
+            // SAFETY: the work function runs in kernel mode.
             unsafe {
                 wait_for(&RUN, 1);
                 bump(&RUN);
@@ -378,7 +378,7 @@ fn ticks_and_idleness_are_told() {
         }
         unsafe extern "C" fn idle(since: u64) {
             IDLE.fetch_max(since, SeqCst);
-            // Make the condition true after enough ticks.
+            // Wake the waiting task after enough ticks.
             if TICKS.load(SeqCst) >= 5 && PING.load(SeqCst) == 0 {
                 // SAFETY: the CPU calls hooks in kernel mode.
                 unsafe { bump(&PING) };

@@ -118,7 +118,7 @@ impl Helper {
     }
 }
 
-#[allow(clippy::too_many_arguments)] // struct kiln_op requires them
+#[allow(clippy::too_many_arguments)] // struct kiln_op requires these arguments
 unsafe extern "C" fn crypt(
     ctx: *mut c_void,
     slot: u32,

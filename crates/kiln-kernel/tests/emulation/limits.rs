@@ -212,8 +212,8 @@ fn texts_longer_than_the_counter_are_refused() {
     });
 }
 
-/// Control: a text of the maximum length is processed, and crashes because its memory is
-/// inaccessible.
+/// Control: a text of the maximum length must not be rejected. The process then crashes, because
+/// the text's memory is inaccessible.
 #[test]
 fn the_longest_text_is_not_refused() {
     assert_dies(|_| {

@@ -189,7 +189,7 @@ pub(crate) fn pin(core: usize) {
     }
 }
 
-/// Pins the calling thread to the first core and makes it a CPU.
+/// Pins the calling thread to the first core and makes the thread a CPU.
 pub(crate) fn boot() -> Cpu {
     pin(cores()[0]);
     Cpu::boot(&Config::default()).expect("a CPU boots")

@@ -18,7 +18,7 @@ const REQUESTS: u64 = 1_000_000;
 
 const ROOM: usize = 16 << 10;
 
-/// Value of the bytes around the pieces, which requests must not change.
+/// Value of the bytes around the pieces. Requests must not change these bytes.
 const POISON: u8 = 0xa5;
 
 /// A source of reproducible random choices.

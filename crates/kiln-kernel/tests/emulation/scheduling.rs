@@ -145,8 +145,8 @@ fn interrupts_outside_the_gate_never_schedule() {
     });
 }
 
-/// An interval so long that ticks or slices of this length never end during the test, even on a
-/// slow host.
+/// An interval so long that a tick period or slice of this length never ends during the test, even
+/// on a slow host.
 const NEVER_US: u64 = 10_000_000;
 
 /// Boots a CPU on which one task sleeps and is woken. Returns the results of the experiment.
@@ -201,7 +201,7 @@ const WAITED: Wakeup = Wakeup {
     ..SPENT
 };
 
-/// Repeats the experiment until the sleeper has run for less than half the time of the other task.
+/// Repeats the experiment until the sleeper has run for less than half as long as the other task.
 /// The condition may fail if the host prolongs the sleeper's run.
 fn wake_in_order(config: &Config, wakeup: Wakeup) -> Wakeup {
     let mut woken = wakeup;

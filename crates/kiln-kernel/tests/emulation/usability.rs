@@ -7,8 +7,8 @@ use crate::machine::{boot, policy, run_alone};
 /// Expected answers to "is the FPU usable?". Each row is a context, each column a policy. The first
 /// answer applies if the interrupted task has no open section, the second if it has one. `W` means
 /// that opening a section in this context causes a warning. `-` means that this context only runs
-/// after the section has ended. Kernels also warn about a query in an NMI, which is not tested
-/// here.
+/// after the section has ended. Kernels also warn about a query in an NMI, but this warning is not
+/// tested here.
 const TABLE: &str = "
 context                | legacy   | bh-off   | nested   | nested-v1 | preemptible | none
 task                   | yes / noW | yes / noW | yes / yesW | yes / yesW | yes / yesW | yes / yes

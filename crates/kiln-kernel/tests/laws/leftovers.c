@@ -4,7 +4,7 @@
  *
  *	leftovers [--call] [PART]	test every implementation with PART in its driver name
  *	leftovers [--call] --control NAME	test a planted implementation that leaves secrets
- *	leftovers --empty		test that empty texts may have no address
+ *	leftovers --empty		test that empty texts may have a NULL address
  *
  * Before each call to a function, the stack below the call is painted. When kiln_gate() returns, or
  * with --call when the function itself returns, the changed part of the stack is copied. Registers
@@ -35,13 +35,12 @@ static u8 init_state[XSAVE_AREA] __aligned(64), vectors[XSAVE_AREA] __aligned(64
 u64 observed_general[15], gate_general[15];
 
 /*
- * u64 observe(fn, arg[9], copy): paints AREA bytes of stack below the call, calls fn(arg[0] ...
- * arg[8]), and then copies this area. Saves the general-purpose registers after the call to
- * observed_general.
+ * u64 observe(fn, arg[9], copy): paints AREA bytes of stack below the call, and calls fn(arg[0] ...
+ * arg[8]). Then saves the general-purpose registers to observed_general, and copies the painted
+ * area to @copy.
  *
- * u64 gate_and_look(fn, arg, init, vectors): calls kiln_gate(fn, arg) with cleared registers. Saves
- * the vector registers after the call to @vectors, and the general-purpose registers to
- * gate_general.
+ * u64 gate_and_look(fn, arg, init, vectors): calls kiln_gate(fn, arg) with cleared registers. Then
+ * saves the vector registers to @vectors, and the general-purpose registers to gate_general.
  */
 u64 observe(const void *fn, const u64 *arg, u8 *copy);
 u64 gate_and_look(u64 (*fn)(void *), void *arg, const u8 *init, u8 *out);
@@ -134,7 +133,7 @@ static struct secret *find(struct secret *set, u64 value)
 	return &set[i];
 }
 
-/* Returns whether a value is too common to search for, as are lengths, flags and the paint. */
+/* Returns whether a value is too common to search for, such as a length, a flag or the paint. */
 static bool plain(u64 v)
 {
 	int i, bytes = 0;
@@ -421,8 +420,8 @@ static void set_key(void)
 }
 
 /*
- * Adds to the secrets the values that protect the tag: the block that masks the tag or, with
- * ChaCha20, the one-time key of Poly1305, and the authenticated sum if the tag is not truncated.
+ * Adds the values that protect the tag to the secrets: the block that masks the tag or, with
+ * ChaCha20, the one-time key of Poly1305; and, if the tag is not truncated, the authenticated sum.
  */
 static void add_mask(u32 tagsize)
 {
@@ -516,8 +515,8 @@ static void add_message(const u8 *text, const u8 *cipher, size_t aadlen, u32 tag
 }
 
 /*
- * Makes all calls except the last one for a message in pieces. After each call, adds the
- * key-dependent parts of @state to the secrets.
+ * Makes the calls that process a message in pieces, except the last call. After each call, adds
+ * the key-dependent parts of @state to the secrets.
  */
 static void add_states(const struct call *calls, size_t n)
 {

@@ -257,7 +257,7 @@ fn law_3_simd_outside_a_section_traps() {
 
 #[test]
 fn law_3_control_without_checks_nothing_traps() {
-    // The same calls must survive in a build without checks. This shows that the check, and nothing
+    // In a build without checks, the same calls must return. This shows that the check, and nothing
     // else, kills the program.
     let mut present = false;
     let violations = under_every_compiler(plain, |built| {
@@ -378,8 +378,8 @@ fn law_5_control_exports() {
 // Law 6: ciphers use only instructions of their tier, and only instructions whose timing is
 // independent of their operands.
 
-/// Returns the objects of `kernel/ciphers`, which contain every keyed primitive and their shared
-/// code.
+/// Returns the objects of `kernel/ciphers`, which contain all keyed primitives and the code that
+/// they share.
 fn ciphers(built: &Built) -> impl Iterator<Item = &Object> {
     let ciphers = |o: &&Object| o.source.starts_with("ciphers");
     built.objects.iter().filter(ciphers)
@@ -557,8 +557,8 @@ fn layering_control_rooms() {
     assert_eq!(names.len(), 3, "{names:?}");
 }
 
-/// One offender includes `kiln/fpu.h` through another header. The other offender declares the
-/// functions itself.
+/// One offender includes `kiln/fpu.h` through another header. The other offender itself declares
+/// the function that begins a section.
 #[test]
 fn layering_control_sections() {
     let plant = Plant::empty();

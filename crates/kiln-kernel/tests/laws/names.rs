@@ -18,7 +18,7 @@ pub(crate) fn driver_violations(drivers: &[(&str, usize)], tiers: &[String]) -> 
             violations.push(format!("{name:?} is there twice"));
         }
         // Prefer the longest match, because the name of one tier may be the end of another tier's
-        // name. "avx512" also stands for the tier "vaes-avx512".
+        // name. Drivers of the tier "vaes-avx512" may also have names that end with just "avx512".
         let named = (1..tiers.len())
             .filter(|&t| {
                 let without_aes = tiers[t].trim_start_matches("vaes-");

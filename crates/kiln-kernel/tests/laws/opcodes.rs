@@ -14,13 +14,13 @@ use crate::timing::name;
  *
  * Not allowed, even where they would be useful:
  * - div, idiv and floating point, because dividends and denormals affect the timing;
- * - pdep and pext, which are microcode before Zen 3 and take one step per bit of the mask;
+ * - pdep and pext, which are microcoded before Zen 3 and take one step per bit of the mask;
  * - gathers, scatters, maskmov, pcmpestri and similar instructions, and compressing stores;
  * - bsf and bsr, because on older CPUs the position of the bit affects the timing.
  *
  * The timing of rep stos and rep movs depends on the address and the count, which are public. The
- * timing of vpexpandb on registers depends on its mask, which is also public. A prefetch is a load
- * whose value is not used.
+ * timing of vpexpandb on registers depends on its mask, which is also public. A prefetch is
+ * allowed, because it is a load whose value is not used.
  */
 const GENERAL: &str = "
     adc add and andn bswap bt btc btr bts bzhi call cbw cdq cdqe clc cmp cqo crc32 cwde dec

@@ -45,8 +45,7 @@ pub(crate) fn instructions(object: &Object) -> Vec<Place> {
     all
 }
 
-/// Returns instructions that are not on the list, whose timing may therefore depend on their
-/// operands.
+/// Returns instructions that are not on the list. Their timing may depend on their operands.
 pub(crate) fn operand_time(object: &Object) -> Vec<String> {
     report(object, |i| {
         let known = takes_constant_time(i.mnemonic());

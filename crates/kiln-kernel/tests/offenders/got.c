@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Violates law 1: takes the address of a function that another module may define, which needs the
- * GOT.
+ * Violates law 1: takes the address of a function that another module may define, so the compiler
+ * uses the GOT.
  */
 
 __attribute__((visibility("default"))) void elsewhere(void);

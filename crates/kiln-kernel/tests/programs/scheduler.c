@@ -11,7 +11,8 @@ enum { TICK = 1000, SLICE = 3000, LATENCY = 6000, LONG = 100000 };
 static const u32 schedulers[] = { KILN_CFS_6_1, KILN_EEVDF_6_12, KILN_EEVDF_7_3 };
 
 /*
- * Boots a CPU with one task, to which the CPU has just switched. The next tick is TICK ticks away.
+ * Boots a CPU with one task, to which the CPU has just switched. The next scheduler tick is TICK
+ * TSC ticks away.
  */
 static struct cpu *boot(u32 scheduler)
 {

@@ -71,7 +71,7 @@ pub(super) struct Script {
     pub mistakes: Vec<(u32, &'static Mistake)>,
 }
 
-/// Numbers of the commands that run before the loads and load the module with other parameters.
+/// Numbers of the commands that test the module with other parameters before the phases begin.
 #[derive(Default)]
 pub(super) struct Early {
     /// The command that prints `/proc/crypto` after the module has been loaded without `prefer`.

@@ -26,7 +26,7 @@ pub struct Question {
 
 impl Question {
     /// Returns whether to ask a kernel with this policy. Scripts are not asked under `bh-off`,
-    /// because they contain requests that must wait for the FPU, which does not happen there.
+    /// because they contain requests that must wait for the FPU, and under `bh-off` none has to.
     pub fn concerns(&self, policy: &str) -> bool {
         policy == "legacy" || matches!(self.asked, Asked::Scene(_))
     }

@@ -15,7 +15,8 @@ pub enum Ended {
     Failed,
     /// Ctrl-C interrupted the part, which may have written a record.
     Interrupted,
-    /// This machine lacks something. The string is the command's error line, which says what.
+    /// This machine lacks something. The string is the command's error line, which says what is
+    /// missing.
     Lacks(String),
     /// The part produced no valid record, for example because it crashed, hung or was refused.
     Died(String),

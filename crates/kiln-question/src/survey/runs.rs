@@ -17,8 +17,8 @@ const T: f64 = 2.776;
 pub struct Runs<'a>(Vec<Vec<&'a Value>>);
 
 impl<'a> Runs<'a> {
-    /// Groups the rows of `parts`. For each part, only processes that produced rows are counted;
-    /// run `k` consists of the rows of every part's `k`-th such process.
+    /// Groups the rows of `parts`. Processes without rows are skipped. Run `k` consists of the rows
+    /// of each part's `k`-th remaining process.
     pub fn new(answers: &'a [Answer], parts: &[&Part]) -> Runs<'a> {
         let mut runs: Vec<Vec<&Value>> = Vec::new();
         for part in parts {
@@ -89,7 +89,8 @@ pub struct Estimate {
 
 impl Estimate {
     /// Computes an estimate from one number per process. If all numbers are positive, the interval
-    /// is computed on a logarithmic scale, because ratios and times scatter by factors.
+    /// is computed on a logarithmic scale, because the scatter of ratios and times is
+    /// multiplicative.
     pub fn from_values(values: Vec<f64>) -> Option<Estimate> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);

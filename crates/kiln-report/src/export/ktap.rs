@@ -65,7 +65,8 @@ pub(super) fn judge(kind: &RowType, check: &Check, row: &Row) -> (Verdict, Strin
         let why = why.map_or_else(|| skipped.join(", "), str::to_string);
         return (Verdict::Skip(why), String::new());
     }
-    // Statistical power matters only for rows in which state could be lost.
+    // A check without enough statistical power to reveal a loss counts as skipped. This applies
+    // only to rows in which state could be lost and that are judged one by one.
     let loss = kind.view.loss.as_ref();
     let loss = loss.filter(|loss| !loss.together && all_hold(&loss.only, row));
     let verdict = match loss.is_some_and(|loss| !has_power(loss, row)) {

@@ -7,7 +7,7 @@ use crate::group::Group;
 use crate::number::short;
 use crate::side::Side;
 
-/// Maximum number of rows per table. Of the remaining rows, only the number is shown.
+/// Maximum number of rows per table. Below the table, the page states how many rows were omitted.
 const MOST_ROWS: usize = 40;
 /// Maximum number of columns for the sides' results. If there are more sides, a table shows only
 /// the first and the last one.

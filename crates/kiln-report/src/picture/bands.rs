@@ -11,7 +11,7 @@ const TALL: f64 = 46.0;
 /// A distribution of times in microseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Band {
-    /// Name of the measured quantity.
+    /// Label of the distribution.
     pub name: String,
     /// Histogram buckets: lower bound, upper bound, count.
     pub counts: Vec<(f64, f64, f64)>,
@@ -21,8 +21,8 @@ pub struct Band {
     pub tail: Option<f64>,
     /// The longest time, in microseconds.
     pub max: Option<f64>,
-    /// The same tail value of another distribution, for comparison, for example that of pure
-    /// arithmetic.
+    /// The same tail value of another distribution, such as that of pure arithmetic, drawn for
+    /// comparison.
     pub beside: Option<f64>,
 }
 
@@ -81,7 +81,7 @@ impl Bands<'_> {
         });
         picture.about = format!("{}. {}.", self.unit, said.collect::<Vec<_>>().join("; "));
         let head = self.tail;
-        // Plain histograms do not have a column of numbers.
+        // Plain histograms have no column of tail values, so a missing value needs no dash.
         let none = if head.is_empty() { "" } else { "-" };
         let figures: Vec<String> = shown
             .iter()

@@ -9,7 +9,7 @@ const ROW: f64 = 21.0;
 
 #[derive(Clone, Debug)]
 pub(super) struct Bar {
-    /// Name of the measured quantity.
+    /// Label to the left of the bar.
     pub name: String,
     pub value: f64,
     /// Lower and upper end of the result's interval.

@@ -10,9 +10,9 @@ const TALL: f64 = 180.0;
 /// A point of a line, with an optional interval.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Point {
-    /// Horizontal value.
+    /// Value on the horizontal axis, before scaling.
     pub x: f64,
-    /// Vertical value.
+    /// Value on the vertical axis, before scaling.
     pub y: f64,
     /// Lower and upper end of the interval of `y`.
     pub ends: Option<(f64, f64)>,

@@ -85,8 +85,8 @@ impl AwsLc {
             .map(|f| AwsLc(Arc::new(f)))
     }
 
-    /// Returns the constant by which the library identifies a cipher, digest or AEAD. Calls the
-    /// function that returns it, such as `EVP_aes_256_xts`.
+    /// Calls the function with this name, such as `EVP_aes_256_xts`, and returns its result: the
+    /// constant by which the library identifies a cipher, digest or AEAD.
     fn get_constant(&self, name: &str) -> Result<Kind, String> {
         // SAFETY: functions with such names take no arguments and return the address of a constant.
         unsafe { Ok(self.0.opened.get::<Constant>(name)?()) }

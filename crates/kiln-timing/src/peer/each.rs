@@ -8,7 +8,7 @@ use zeroize::Zeroize;
 
 use crate::{Messages, Op, Shape, IV_UNIT};
 
-/// Pointers to the parts of one message. If the algorithm has no such part, the pointer to it is
+/// Pointers to the parts of one message. The pointer to a part that the algorithm does not use is
 /// unspecified.
 #[derive(Clone, Copy)]
 pub(super) struct Call {

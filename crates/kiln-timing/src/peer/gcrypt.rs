@@ -1,12 +1,12 @@
 //! libgcrypt, called as its manual recommends.
 //!
-//! A handle is opened once and given a key ("Working with cipher handles"). For each message,
-//! setting the IV starts the message (`gcry_cipher_setiv`, or `gcry_cipher_setctr` for CTR), and a
-//! single call of `gcry_cipher_encrypt` processes it. For AEADs, the steps are: set the IV, set the
-//! lengths if the mode is CCM (`GCRYCTL_SET_CCM_LENGTHS`), call `gcry_cipher_authenticate`, process
-//! the text, and call `gcry_cipher_gettag` or `gcry_cipher_checktag`. Digests of data in a single
-//! buffer use `gcry_md_hash_buffer`, which the manual calls the fastest function. MACs use a handle
-//! that holds the key, and `gcry_mac_reset` before each message.
+//! A handle is opened once and given a key ("Working with cipher handles"). Setting the IV starts a
+//! message (`gcry_cipher_setiv`, or `gcry_cipher_setctr` for CTR), and a single call of
+//! `gcry_cipher_encrypt` processes it. For AEADs, the steps are: set the IV, set the lengths if the
+//! mode is CCM (`GCRYCTL_SET_CCM_LENGTHS`), call `gcry_cipher_authenticate`, process the text, and
+//! call `gcry_cipher_gettag` or `gcry_cipher_checktag`. Digests of data in a single buffer use
+//! `gcry_md_hash_buffer`, which the manual calls the fastest function. MACs use a handle that holds
+//! the key, and `gcry_mac_reset` before each message.
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::path::Path;

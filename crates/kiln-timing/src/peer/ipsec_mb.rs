@@ -17,9 +17,10 @@
 //! (`IMB_SUBMIT_CIPHER_BURST_NOCHECK`, `IMB_SUBMIT_HASH_BURST_NOCHECK`; rows `…_CIPHER_BURST`,
 //! `…_HASH_BURST`). In rows whose names end in `_1`, each call submits a single job.
 //! `imb_set_session` prepares jobs for bursts. Arrays are the fastest interface for short messages.
-//! For long messages, the fastest interface depends on the algorithm, so both have a row.
+//! For long messages, the fastest interface depends on the algorithm, so both bursts and arrays
+//! have a row.
 //!
-//! Hashes have one row for single buffers and one for jobs.
+//! SHA-1 and SHA-2 have rows for single buffers and rows for jobs.
 
 mod jobs;
 mod layout;
@@ -298,8 +299,8 @@ impl Peer for IpsecMb {
             }
             Ok(all)
         };
-        // For a single message, use one job in version 1.3, and a burst or an array with one job in
-        // version 2.0. In version 2.0, the same interface is also used with many messages.
+        // For a single message, use one job in version 1.3. In version 2.0, use an array if the
+        // algorithm supports arrays, otherwise a burst: first with one job, then with many.
         let single = |name: &str, array: Option<&str>| -> Candidates {
             Ok(match array {
                 _ if !bursts => vec![one(name.to_string(), self.jobs(work)?)],

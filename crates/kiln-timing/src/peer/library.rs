@@ -11,8 +11,8 @@ use super::installed::{compare_versions, directory, find_installed};
 /// Where to look for a library.
 pub(super) struct Find {
     pub peer: &'static str,
-    /// Environment variable that holds the path of a custom build. If it is set, the names below
-    /// are not tried.
+    /// Environment variable that holds the path of a custom build. If it is set, only that file is
+    /// tried.
     pub variable: &'static str,
     /// File names to look for in the system's library directories, newest version first.
     pub names: &'static [&'static str],

@@ -1,4 +1,4 @@
-//! Release years of libraries, which show the reader of a comparison that a library is old.
+//! Release years of libraries. They show the reader of a comparison how old a library is.
 
 use kiln_record::family;
 

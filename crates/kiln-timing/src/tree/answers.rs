@@ -156,8 +156,8 @@ fn xctr(key: &[u8]) -> Result<Answer, String> {
 }
 
 /// Computes HChaCha, which is ChaCha's block function without the final addition
-/// (draft-irtf-cfrg-xchacha, 2.2). This function undoes the addition by subtracting the initial
-/// state from the block function's result.
+/// (draft-irtf-cfrg-xchacha, section 2.2). This function undoes the addition by subtracting the
+/// initial state from the block function's result.
 fn hchacha(key: &[u8]) -> Result<Answer, String> {
     let (imp, context) = keyed("chacha20", key)?;
     let context = Rc::new(context);
@@ -280,8 +280,8 @@ mod tests {
         to
     }
 
-    /// Checks FIPS 197, A.1 and 5.3.5: the last encryption round key is the first decryption round
-    /// key, and the last decryption round key is the key itself.
+    /// Checks the example in FIPS 197, appendix A.1. The round keys for decryption must begin with
+    /// the last one for encryption, and end with the key itself (section 5.3.5).
     #[test]
     fn aes_keys_of_fips_197() {
         let key = hex("2b7e1516 28aed2a6 abf71588 09cf4f3c");
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(both[224..240], hex("fe4890d1e6188d0b046df344706c631e"));
     }
 
-    /// The expected bytes are the test vector of draft-irtf-cfrg-xchacha-03, 2.2.1.
+    /// The expected bytes are the test vector of draft-irtf-cfrg-xchacha-03, section 2.2.1.
     #[test]
     fn hchacha_of_its_draft() {
         let key: Vec<u8> = (0..32).collect();
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(answer(hchacha(&key).unwrap(), &nonce, 32), want);
     }
 
-    /// The expected bytes are the test vector of RFC 8439, 2.5.2.
+    /// The expected bytes are the test vector of RFC 8439, section 2.5.2.
     #[test]
     fn poly1305_of_its_rfc() {
         let key = hex("85d6be7857556d337f4452fe42d506a8 0103808afb0db2fd4abff6af4149f51b");

@@ -1,4 +1,4 @@
-//! Calls the exported functions of the tree's library, as listed by `tree/library.c`.
+//! Calls the exported functions of the tree's library, as listed by `tree/library/library.c`.
 
 use std::cell::RefCell;
 

@@ -1,5 +1,5 @@
-//! A hosted kernel tree as a source. Its drivers are called through the tree's own crypto API, and
-//! its functions are called directly.
+//! A hosted kernel tree as a source of candidates. Its drivers are called through the tree's own
+//! crypto API, and its functions are called directly.
 
 mod answers;
 mod crc;
@@ -60,7 +60,8 @@ pub struct Tree {
     calls: Rc<Calls>,
     listed: Vec<Listed>,
     primitives: Vec<Primitive>,
-    /// The functions of the tree's library; `None` if the tree could not compile `tree/library.c`.
+    /// The functions of the tree's library; `None` if the tree could not compile
+    /// `tree/library/library.c`.
     library: Option<Rc<Library>>,
     specs: Vec<Spec>,
     provider: String,
@@ -146,8 +147,8 @@ impl Tree {
                 key_bits.push(0);
             }
         }
-        // None of the random keys was accepted: some algorithms, such as authenc, require keys in a
-        // special format.
+        // Leave out algorithms that accept none of the random keys: some, such as authenc, require
+        // keys in a special format.
         if key_bits.is_empty() {
             return None;
         }

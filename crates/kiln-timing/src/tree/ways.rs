@@ -29,7 +29,7 @@ impl Tree {
     /// Instantiates drivers that are not registered yet.
     ///
     /// # Errors
-    /// The tree has no such driver.
+    /// Fails if the tree has no such driver.
     pub fn ways(&mut self, alg: &str, driver: Option<&str>) -> Result<Ways, Error> {
         let kind = engine::Kind::Skcipher;
         let public = |l: &&Listed| !l.internal && l.name == alg && measured(l);

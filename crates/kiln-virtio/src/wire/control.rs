@@ -34,7 +34,8 @@ pub enum Control<'a> {
 }
 
 impl<'a> Control<'a> {
-    /// Parses everything that the driver made readable, even if it is longer than the request.
+    /// Parses a request. `bytes` is everything that the driver made readable, and may be longer
+    /// than the request.
     pub fn parse(bytes: &'a [u8], features: Features) -> Result<Control<'a>, Fault> {
         let mut r = Reader(bytes);
         // Ignore the algorithm, because the fixed part repeats it, and ignore the queue number,

@@ -43,7 +43,8 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Parses everything that the driver made readable, even if it is longer than the request.
+    /// Parses a request. `bytes` is everything that the driver made readable, and may be longer
+    /// than the request.
     pub fn parse(bytes: &'a [u8], features: Features) -> Result<Request<'a>, Fault> {
         let mut r = Reader(bytes);
         let [opcode, _algo] = r.words()?;

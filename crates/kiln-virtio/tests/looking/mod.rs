@@ -12,7 +12,7 @@ static FOUND: AtomicUsize = AtomicUsize::new(0);
 struct Looking;
 
 // SAFETY: every call is forwarded to the system's allocator. This allocator itself only reads
-// memory, before it frees it.
+// memory, and does so before freeing it.
 unsafe impl GlobalAlloc for Looking {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller guarantees that the layout is valid, as `alloc_zeroed` requires.

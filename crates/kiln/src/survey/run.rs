@@ -221,8 +221,8 @@ impl<'a> Survey<'a> {
         (all, notes)
     }
 
-    /// Returns the warnings that apply to the whole survey, followed by warnings of other kinds,
-    /// which only parts of it reported. The latter name the part.
+    /// Returns the warnings that apply to the whole survey. Adds the first warning of each other
+    /// kind that a part reported, together with what that part measured.
     fn warnings<Q: Question>(&self, facts: &Facts) -> Vec<String> {
         let own = self.session.warnings::<Q>(facts);
         let mut kinds: Vec<&str> = own.iter().map(|w| w.kind.name()).collect();

@@ -69,7 +69,8 @@ pub fn run(text: &str, allowed: &[i32], scratch: &Scratch) -> Result<(), String>
         }
         sleep(Duration::from_millis(10));
     };
-    // Ctrl-C also kills the shell if the last command in a pipeline does not handle the signal.
+    // Accept that Ctrl-C kills the shell if the command is a pipeline: the last program in the
+    // pipeline may not handle the signal.
     if told.is_some() && status.signal() == Some(SIGINT) && unquoted(text).contains('|') {
         return Ok(());
     }

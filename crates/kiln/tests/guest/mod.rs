@@ -120,7 +120,8 @@ impl Guest {
         }
     }
 
-    /// Starts the data queue if `data` is set, otherwise the control queue, at its first entry.
+    /// Starts the data queue if `data` is set, and the control queue otherwise. The queue starts at
+    /// its first entry.
     fn start(&mut self, data: bool) {
         self.start_at(data, 0);
     }

@@ -89,7 +89,8 @@ fn a_front_end_that_reads_nothing_and_sends_its_own_end_loses_its_place() {
     let device = Device::start(&["--max-guests", "1"]);
     let stream = UnixStream::connect(device.path("kiln.sock")).unwrap();
     let question = message(GET_FEATURES, 0, &[]);
-    // Until the device has a process for the front end, all messages remain unread.
+    // Wait for the first answer, because all messages remain unread until the device has a process
+    // for the front end.
     (&stream).write_all(&question).unwrap();
     until("a question is answered", || received(&stream) == 20);
     loop {
@@ -178,7 +179,7 @@ fn a_front_end_that_hides_its_own_end_in_a_signal_loses_its_place() {
             let mut is_gone = || {
                 connected += 1;
                 let count = format!("kiln_connections_total {connected}\n");
-                // The metrics contain lines about each guest that is being served.
+                // As long as a guest is being served, the metrics contain lines about it.
                 until("it is gone", || {
                     let text = device.metrics();
                     text.contains(&count) && !text.contains("{guest=")
@@ -222,7 +223,7 @@ fn a_front_end_that_leaves_answers_unread_keeps_its_place_and_no_other() {
     });
     Victim::at(&device, "other.sock").is_served();
     drop((stream, late));
-    // A connection made too early would be rejected again.
+    // Connect repeatedly, because the device rejects connections until the place is free.
     let served = || {
         let stream = UnixStream::connect(device.path("kiln.sock")).unwrap();
         stream

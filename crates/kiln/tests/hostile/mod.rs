@@ -438,7 +438,7 @@ fn what_attacks_took_is_given_back() {
     end(device, &[]);
 }
 
-/// Control: connections that send data count as guests, so further ones are rejected.
+/// Control: connections that send data count as guests, so further connections are rejected.
 #[test]
 fn connections_that_speak_take_places() {
     let device = Device::start(&["--max-guests", "2"]);
@@ -756,7 +756,7 @@ fn is_half_answered(notes: &File, head: u16) -> bool {
     state == [1, 1]
 }
 
-/// `VIRTIO_CRYPTO_ERR`.
+/// The status `VIRTIO_CRYPTO_ERR`, which the device reports for a request that failed.
 const ERR: u8 = 1;
 
 /// Each request's output overwrites its input, so a request that is executed twice would encrypt
@@ -943,7 +943,8 @@ fn a_queue_that_is_reset_alone_keeps_the_sessions() {
         guest.break_ring();
         guest.reset_queue(true);
         assert_eq!(guest.encrypt(session).1, 0);
-        // If features are negotiated before the queue restarts, the driver was reset.
+        // Negotiate features before the queue restarts. This means that the driver was reset, so
+        // the session must be gone.
         let features = guest.front_end.get_features().unwrap();
         guest
             .front_end

@@ -1,8 +1,8 @@
 //! Tests that sessions created by vhost-user messages end when their driver is reset, and survive
 //! when it is paused.
 //!
-//! No message announces that a driver was reset. QEMU also stops all rings and sets the features
-//! for a pause, and then starts the rings one after the other.
+//! No message announces that a driver was reset. A pause looks similar: QEMU stops all rings, sets
+//! the features, and then starts the rings one after the other.
 
 use std::os::unix::net::UnixStream;
 
@@ -32,7 +32,7 @@ fn sessions_of_messages_end_with_their_driver_whatever_it_asked_for() {
         assert!(raw.ring(0));
         assert!(!raw.encrypts(session), "{more:#x}: no request was made");
 
-        // One more request brings the ring back to entry 0.
+        // Start the ring at entry 65535, so that one more request brings it back to entry 0.
         raw.stop(0);
         raw.features_again();
         assert!(raw.ring_at(u16::MAX));
@@ -65,7 +65,7 @@ fn sessions_of_messages_end_with_their_driver_whatever_it_asked_for() {
         assert!(raw.ring(0) && raw.idle_ring(1, 0));
         assert!(!raw.encrypts(session), "{more:#x}: it waited for the other");
 
-        // The next driver does not use the other ring.
+        // The next driver starts only the ring that the previous driver never used.
         assert!(raw.stop(1) == 0 && raw.idle_ring(1, 5));
         raw.stop(0);
         assert!(raw.ring(0));
@@ -103,8 +103,8 @@ fn sessions_of_messages_survive_a_pause() {
             assert!(raw.encrypts(session), "{more:#x} {is_last}");
         }
 
-        // The ring that receives the request was not used before, so the request waits for the ring
-        // that was.
+        // The ring that receives the request has not been used yet, so the request waits until the
+        // ring that has been used starts as well.
         let mut raw = connect(&device, more);
         assert!(raw.ring(0) && raw.idle_ring(1, 5));
         let session = raw.create();
@@ -140,10 +140,12 @@ fn sessions_end_with_their_driver_if_the_next_has_no_control_queue() {
             guest.clear(true);
             guest.start_at(true, 0);
             let is_kept = guest.encrypt(session).1 == 0;
-            // Control: if the features were not set again, only the queue was reset.
+            // The session must be kept only if the features were not set again. That case is the
+            // control, in which only the queue was reset.
             assert_eq!(is_kept, !is_anew, "{more:#x}");
         }
-        // An unused data queue waits for the control queue, which reveals whether this is a pause.
+        // If the data queue has never been used, the device waits for the control queue before it
+        // decides whether this is a pause.
         let mut guest = guest();
         let session = guest.create();
         let base = guest.stop(false);

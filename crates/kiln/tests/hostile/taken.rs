@@ -288,7 +288,8 @@ fn limit_tasks(process: u32) {
     }
 }
 
-/// Other programs can use up all the tasks that the device is allowed to have.
+/// Other programs can use up all the tasks that the device is allowed to have, so serving a
+/// connected guest must not require a new task.
 #[test]
 fn a_guest_that_is_connected_needs_no_further_task() {
     let device = Device::start(&[]);

@@ -239,8 +239,8 @@ pub const FAULTS: &[Fault] = &[
         oracle: "registers",
         rule: "upper-halves",
         file: "arch/x86/crypto/camellia-aesni-avx2-asm_64.S",
-        // The function also begins with this instruction, but the one at the beginning has no
-        // effect.
+        // The text to replace includes the preceding line, because the function also begins with a
+        // vzeroupper, which has no effect there.
         edits: &[(
             "		     %ymm8, %rsi);\n\n	vzeroupper;",
             "		     %ymm8, %rsi);",

@@ -19,7 +19,7 @@ pub enum Tree {
     V7_3,
 }
 
-/// A planted fault.
+/// A fault that is planted in copies of kernel trees, and the findings that must report it.
 pub struct Fault {
     pub what: &'static str,
     pub oracle: &'static str,
@@ -114,7 +114,8 @@ pub fn find(tree: Tree) {
         .collect();
     let mut names: Vec<&str> = names.into_iter().collect();
     names.push(tree.control());
-    // Run all oracles at once, because trying all templates takes longer than running most oracles.
+    // Run all oracles in a single run, because every run tries all templates, which takes longer
+    // than most oracles do.
     let rows = rows(copy.path(), &oracles.join(","), &names, 1);
     let row_of = |oracle: &str, driver: &str| {
         (rows.iter()).find(|r| r["impl"] == driver && r["context"] == oracle)

@@ -1,4 +1,4 @@
-//! Edits that change the FPU policy of a 6.12 tree.
+//! Edits that change the FPU policy of a Linux 6.12 tree.
 
 use crate::edited::Edited;
 

@@ -249,7 +249,7 @@ impl Raw {
     /// whether the device accepts the ring.
     pub fn goes_on(&mut self, used: u16) -> bool {
         let avail = self.avail;
-        // Prevent `ring_with` from clearing the ring.
+        // Prevent `ring` from clearing the ring.
         self.avail = 0;
         let done = self.ring(used);
         self.avail = avail;

@@ -15,8 +15,8 @@ pub(super) static TOPIC: Topic = Topic {
     ),
 };
 
-/// The three classes of hashes discussed in the 2022 mail thread, from slowest to fastest. Only
-/// algorithms that Kiln implements are listed.
+/// The three classes of hashes discussed in 2022 in the mail thread "crypto: x86 - limit FPU
+/// preemption", from slowest to fastest. Only algorithms that Kiln implements are listed.
 const CLASSES: [(&str, &[&str]); 3] = [
     ("hashes", &["sha1", "sha256", "sha512", "sm3"]),
     (
@@ -28,7 +28,7 @@ const CLASSES: [(&str, &[&str]); 3] = [
 
 const KIB: f64 = 1024.0;
 
-/// An algorithm and a size in KiB, which was read from a field of the algorithm's rows.
+/// An algorithm, and a size in KiB that was read from a field of the algorithm's rows.
 struct Size<'a> {
     alg: &'a str,
     kib: Estimate,
@@ -439,8 +439,8 @@ mod tests {
         );
         let text = &told(&five(&USUAL, 40.0))[2];
         assert!(text.contains("(undecided for polyval-aesni)"), "{text}");
-        // Sections with this number of bytes would have met the target if they had not been
-        // disturbed.
+        // At most 50 % of the sections are long, so the test data gives them fewer bytes than fit
+        // into the target: without disturbances, they would have met it.
         let mut disturbed = USUAL;
         disturbed[3].4 = Some(40.0);
         let text = &told(&five(&disturbed, 0.5))[2];

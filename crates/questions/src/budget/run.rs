@@ -177,7 +177,7 @@ impl Cell {
             cold: self.data == Data::Cold,
             alone: true,
         };
-        // Process a few messages first, to fill the caches and to let each strategy adapt its steps.
+        // Process a few messages first, to fill the caches and let each strategy adapt its steps.
         bench.run(cpu, &run)?;
         (run.ticks, run.min_ops, run.alone) = (ticks(plan.seconds * 1e6), OPS, false);
         let _timer = (plan.irq_rate > 0.0)

@@ -28,7 +28,8 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
 
 fn heading(rows: &[Row]) -> String {
     let row = &rows[0];
-    // All rows in the group measured this number. The median is affected least by disturbances.
+    // Every row of the group has its own measurement of `holds_bytes`. Show the median, which is
+    // affected least by disturbances.
     let mut measured: Vec<u64> = rows.iter().filter_map(|r| r.holds_bytes).collect();
     measured.sort_unstable();
     let measured = match measured.get(measured.len() / 2) {
@@ -44,7 +45,8 @@ fn heading(rows: &[Row]) -> String {
         0 => String::new(),
         n => format!("; scalar code under {n} B"),
     };
-    // The rate is measured at the start of a run, with warm data.
+    // The cycles per byte are measured at the start of a run, with warm data. If the data of this
+    // group is cold, the heading must say so.
     let (cold, warm) = match row.data == "cold" {
         true => (", cold data", " if warm"),
         false => ("", ""),

@@ -90,7 +90,7 @@ impl Origin {
         self.program
             .insert(format!("Kiln {}{host}", read::build(record)));
         self.cpu.extend(describe_cpu(record));
-        // A record does not contain the compiler that built a kernel tree.
+        // A record does not name the compiler that built a kernel tree.
         let has_own_code =
             |row: &Row| read::word(row, "provider").is_none_or(|provider| provider == OWN);
         let compiler = read::fact(record, "kernel_cc").and_then(Value::as_str);
@@ -302,10 +302,10 @@ fn compared(of: &RowType) -> impl Iterator<Item = &Field> {
     of.fields.iter().filter(|field| field.better.is_some())
 }
 
-/// Returns the results in a row, each with a key. The first compared field that is always present
-/// uses the key of the row. Its result is kept even if it is null, because losing a result is a
-/// difference, unless the row has other results. The keys of all other fields include the name of
-/// the field, and their results are kept only if they are not null.
+/// Returns the results in a row, each with a key. The result of the first compared field that is
+/// always present has the key of the row; the keys of all other results also include the name of
+/// the field. Null results are left out, with one exception: if the row has no result at all, the
+/// null of the first field is kept, because a lost result counts as a difference.
 fn figures(of: &'static RowType, row: &Row, key: &str) -> Vec<(String, Figure)> {
     let mut found = Vec::new();
     let first = compared(of).find(|field| field.always);
@@ -339,7 +339,7 @@ fn figure(of: &'static RowType, row: &Row, field: &'static Field) -> Figure {
         unit: &field.name,
         less,
         value,
-        // An interval that does not contain the value belongs to another result.
+        // An interval that does not contain the value belongs to another result, so ignore it.
         interval: interval.filter(|(low, high)| (*low..=*high).contains(&value)),
         of_rounds: !less,
         turns: Vec::new(),

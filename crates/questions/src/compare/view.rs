@@ -28,7 +28,7 @@ pub(super) fn units(rows: &[Row]) -> String {
 /// shown.
 pub(super) fn rows(rows: &[Row], all: bool) -> String {
     let mut table = plain();
-    // Show the ratio of times only if at least one row has one. Rates do not.
+    // Omit the ratio of times if none of the rows has one, as in a comparison of rates.
     let timed = rows.iter().any(|r| r.time_ratio.is_some());
     let mut header = vec!["A", "B", "B/A", "interval", "time", "verdict", "of"];
     header.retain(|name| timed || *name != "time");

@@ -1,5 +1,5 @@
-//! The messages that builds process, and the results that are expected of them. Another
-//! implementation computes the expected results in this process.
+//! The messages that builds process, and the expected results, which another implementation
+//! computes in this process.
 
 use kiln_kernel::cipher::{Impl, Op};
 use kiln_measure::SplitMix64;

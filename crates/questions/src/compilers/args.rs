@@ -299,7 +299,8 @@ fn measure(args: &CompilersArgs, session: &Session) -> Result<Exit, Error> {
     let report = |done: f64, what: &str| progress.report(done, what);
     let plan = plan(args, session, &settle, &report, tree.as_ref())?;
     let (mut outcome, untried) = run(&plan)?;
-    // In a single shard, all cells may be absent, such as the 32-bit cells of a 64-bit subject.
+    // A shard may consist of absent cells only, such as the 32-bit cells of a 64-bit subject. A run
+    // without shards may not.
     let whole = args.shard.shard.is_none();
     let fault = find_missing_results(&plan.subjects, &outcome, whole)
         .or_else(|| find_unrelated_record(plan.baseline.as_ref(), &outcome));

@@ -44,7 +44,8 @@ impl Source {
                     None if cc.knows(recipe::GENERAL[0]) => {
                         all.extend(recipe::GENERAL.iter().map(owned));
                     }
-                    // Compilers released before 2017 do not have -mgeneral-regs-only.
+                    // Compilers released before 2017 do not have -mgeneral-regs-only, so disable
+                    // each register set separately.
                     None => all.extend(cc.known(&["-mno-sse", "-mno-mmx", "-mno-80387"])),
                 }
                 if let Some(headers) = &cc.headers {

@@ -255,8 +255,8 @@ impl<'a> Builder<'a> {
     }
 
     /// Creates an object that defines every symbol that a kernel tree's objects use but that
-    /// nothing else provides. All of them are one trapping instruction, which never runs because a
-    /// subject neither registers itself nor prints.
+    /// nothing else provides. All of these symbols refer to a single trapping instruction. It is
+    /// never executed, because a subject neither registers itself nor prints.
     fn unmet(
         &self,
         subject: &Subject,

@@ -11,7 +11,7 @@ use super::subject::Subject;
 use super::toolchain::Toolchain;
 use super::variant::Variant;
 
-/// An optimisation level as compilers spell it, without the dash.
+/// An optimization level as compilers spell it, without the dash.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Opt(String);
 

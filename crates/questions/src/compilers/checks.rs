@@ -44,8 +44,8 @@ pub(super) fn find_checks(cc: &Toolchain, own: &[String], other: &[String]) -> V
     checks
 }
 
-/// Returns the names listed in the `-fsanitize=` flags, in order. `undefined` expands to
-/// those of its checks that are listed here and that the compiler knows.
+/// Returns the names listed in the `-fsanitize=` flags, in order. `undefined` expands to the checks
+/// in `UBSAN` and `UNDEFINED_MORE` that the compiler knows.
 fn enabled(cc: &Toolchain, flags: &[String]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let lists = flags.iter().filter_map(|f| f.strip_prefix("-fsanitize="));
@@ -109,7 +109,7 @@ mod tests {
             ["shift", "bool"]
         );
         let undefined = names("-fsanitize=undefined", "");
-        // Three more than in `UBSAN`, because gcc lacks `function`.
+        // gcc knows three of the four checks in `UNDEFINED_MORE`: it lacks `function`.
         assert_eq!(undefined.len(), UBSAN.len() + 3, "{undefined:?}");
         assert!(undefined.contains(&"pointer-overflow".into()));
         assert_eq!(names("-O2 -fno-tree-pre", ""), [""; 0]);

@@ -25,7 +25,8 @@ use super::variant::Variant;
 
 /// Levels with which a cell is compared.
 const LEVELS: [&str; 4] = ["O1", "O2", "O3", "Os"];
-/// If the ratio is below this, two builds count as equally fast and no cause is searched for.
+/// Two builds whose cycles differ by a smaller factor than this count as equally fast, and no cause
+/// is searched for.
 pub(super) const ALIKE: f64 = 1.02;
 /// Effort spent on each measurement. It is small because the search for a flag makes many
 /// measurements.
@@ -301,7 +302,8 @@ fn try_checks(
         variant: cell.variant.with(flags),
         ..cell.clone()
     };
-    // Checks that cannot be built alone have no result. The first cell always has one.
+    // A check that cannot be built alone has no result. The first cell, which has no check added,
+    // always has a result.
     let mut cells = vec![other.cell.clone()];
     cells.extend(checks.iter().map(|c| with(&other.cell, &c.alone)));
     let names: Vec<String> = cells[1..].iter().map(Cell::to_string).collect();

@@ -98,7 +98,8 @@ enum Apart {
     CannotTell,
 }
 
-/// Judges by the ratio of cycles and, if the records contain times, also by the ratio of times.
+/// Judges whether the slowest build is really slower, by the ratio of cycles and, if the records
+/// contain times, also by the ratio of times.
 fn judge(runs: &Runs, fastest: &Cell, slowest: &Cell, cycles: &Estimate) -> Apart {
     let Some(apart) = is_apart(&fastest.cycles, &slowest.cycles, cycles) else {
         return Apart::CannotTell;

@@ -31,7 +31,7 @@ pub(super) struct Written {
     pub files: Vec<String>,
 }
 
-/// A line of every README.md that this module writes.
+/// A line of every README.md that this module writes. `refuse_foreign` looks for it.
 const FIRST_STEP: &str = "./build.sh          # makes ./bad and ./good";
 
 /// Refuses a directory whose README.md Kiln did not write, because [`write`] would overwrite it.

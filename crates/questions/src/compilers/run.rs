@@ -180,9 +180,10 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Returns the index of the cell against which the `i`-th cell is judged. For a cell of another
-/// compiler, this is the baseline compiler's cell with the same variant. If the baseline's compiler
-/// is itself under test, its cells are judged against its default build at the same level.
+/// Returns the index of the cell against which the `i`-th cell is judged. For a cell whose
+/// compiler is not the baseline's, this is the baseline compiler's cell with the same variant. If
+/// the baseline's compiler is itself under test, its cells are judged against its default build at
+/// the same level.
 fn partner(sites: &[Site], i: usize, baseline: u64, tests_baseline: bool) -> Option<usize> {
     let wanted = match sites[i] {
         own if own.cc != baseline => Site {

@@ -33,8 +33,8 @@ pub(super) struct Convention {
     pub iv: usize,
 }
 
-/// Where a file's compiler arguments come from, other than those for the level, the width and the
-/// variant.
+/// Where a file's compiler arguments come from. Arguments for the level, the width and the variant
+/// are not included.
 #[derive(Clone, Debug)]
 pub(super) enum Flags {
     /// The file is compiled with the recipe of `kernel/`.

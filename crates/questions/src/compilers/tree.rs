@@ -11,7 +11,8 @@ use super::file;
 use super::object;
 use super::subject::{Convention, Flags, Judge, Source, Subject};
 
-/// Files for which the user need not name a function: path, cipher function and key setup function.
+/// Files for which the user need not name a function. Each entry consists of the path, the cipher
+/// function and the key setup function.
 const KNOWN: [(&str, &str, &str); 2] = [
     (
         "crypto/aes_generic.c",

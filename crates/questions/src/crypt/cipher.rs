@@ -194,8 +194,8 @@ impl<'a> Cipher<'a> {
         self.check_len(text).map(|()| size)
     }
 
-    /// Returns the length of the longest text in bytes. The lengths of a request have 32 bits, and
-    /// count the tag, too.
+    /// Returns the length of the longest text in bytes. The length of a request is a 32-bit number
+    /// that includes the tag.
     fn longest(&self) -> usize {
         u32::MAX as usize - self.imp.digest_size()
     }
@@ -305,7 +305,7 @@ fn is_rfc4106(alg: Algorithm) -> bool {
     alg.name().starts_with("rfc4106(")
 }
 
-/// Returns the associated data of the request. That of rfc4106 ends with the IV, as in Linux.
+/// Returns the associated data of the request. For rfc4106, it ends with the IV, as in Linux.
 fn associated(plan: &Plan) -> Vec<u8> {
     match is_rfc4106(plan.alg) {
         true => [plan.aad, plan.iv.unwrap_or_default()].concat(),
@@ -313,7 +313,8 @@ fn associated(plan: &Plan) -> Vec<u8> {
     }
 }
 
-/// RFC 4106 allows two lengths: the SPI with a sequence number of 32 bits, or with one of 64 bits.
+/// Checks the length of the associated data for rfc4106. RFC 4106 allows two lengths, because the
+/// data is the SPI followed by a 32-bit or a 64-bit sequence number.
 fn check_aad(plan: &Plan) -> Result<(), Error> {
     let len = plan.aad.len();
     if is_rfc4106(plan.alg) && ![8, 12].contains(&len) {
@@ -344,7 +345,7 @@ fn check_iv(plan: &Plan, imp: Impl) -> Result<(), Error> {
             in_bytes(iv.len()),
             2 * size
         ))),
-        // RFC 3610 defines the first byte as the size of the length field minus one.
+        // In CCM, the first byte of the IV is the size of the length field minus one (RFC 3610).
         Some(iv) if is_ccm(alg) && !(1..=7).contains(&iv[0]) => Err(Error::input(format!(
             "--iv: first byte {:02x}: {alg} takes 01 to 07, the width of its counter in bytes minus 1",
             iv[0]
@@ -411,7 +412,7 @@ mod tests {
         }
     }
 
-    /// A division that cuts blocks of every size, and the tag at the end of a ciphertext.
+    /// A division that splits blocks of every size, and also the tag at the end of a ciphertext.
     const DIVISION: [usize; 6] = [13, 1, 30, 64, 3, 130];
 
     fn crypt(plan: &Plan, data: &[u8]) -> Result<Vec<u8>, Error> {
@@ -488,7 +489,7 @@ mod tests {
         assert_eq!(nothing[..4], [0xe3, 0xb0, 0xc4, 0x42]);
     }
 
-    /// Returns the output of the primitive for a whole message, and for an AEAD the tag after it.
+    /// Returns the output of the primitive for a whole message. For an AEAD, the tag is appended.
     fn by_primitive(plan: &Plan, imp: Impl, data: &[u8]) -> Vec<u8> {
         let key = cipher::Context::new(imp, plan.key.unwrap_or_default()).unwrap();
         let mut tag = vec![0; imp.digest_size()];
@@ -497,8 +498,8 @@ mod tests {
         [text.unwrap().unwrap(), tag].concat()
     }
 
-    /// Every implementation must give what the primitive gives for the whole message: in one piece
-    /// and in many, and must decrypt it again.
+    /// Checks that every implementation gives the same result as the primitive, both for an
+    /// undivided and for a divided message, and that decryption restores the message.
     #[test]
     fn every_implementation_gives_what_the_primitive_gives() {
         for imp in Impl::all().into_iter().filter(|imp| imp.tier().usable()) {

@@ -134,8 +134,8 @@ pub(super) struct Plan {
     /// How long a device started by Kiln polls before it sleeps, in microseconds. `None` means the
     /// default.
     pub poll_us: Option<u64>,
-    /// Cores of the devices started by Kiln. The driver then uses the others. With `None`, both use
-    /// the same cores.
+    /// Cores of the devices started by Kiln; the driver uses the remaining cores. If `None`, driver
+    /// and devices share all cores.
     pub device_cpu: Option<CoreList>,
     /// How many times a polling thread tries to take the lock before it yields its core. `None`
     /// means the driver's default.
@@ -145,8 +145,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Returns the default plan. It covers the published comparison, and other waiting methods and
-    /// kinds of sessions.
+    /// Returns the default plan. In addition to the published comparison, it covers other waiting
+    /// methods and kinds of sessions.
     pub(super) fn new(seed: u64, quick: bool) -> Plan {
         Plan {
             ways: Way::ALL.to_vec(),

@@ -85,7 +85,7 @@ impl Cores {
                 device: None,
             });
         };
-        // Not empty: `parse_device_cpu` checked that.
+        // `parse_device_cpu` has checked that at least one core remains for the driver.
         let driver = allowed.without(device);
         pin(&driver).map_err(fault)?;
         Ok(Cores {
@@ -94,7 +94,8 @@ impl Cores {
         })
     }
 
-    /// Returns whether these threads of driver and device cannot all run at the same time.
+    /// Returns whether there are too few cores for this many threads of driver and device to run at
+    /// the same time.
     fn are_too_few(&self, driver: usize, device: usize) -> bool {
         match self.device {
             Some(own) => device > own || driver > self.all.len() - own,

@@ -182,7 +182,7 @@ impl TreeStreams {
     }
 }
 
-/// Creates a placeholder load with minimal work. Every run replaces this work with its own.
+/// Creates a load with minimal work. Every run replaces this work with its own.
 pub(crate) fn idle_load(plan: &Plan) -> Result<load::Plan, Error> {
     load_plan(
         plan.seed,

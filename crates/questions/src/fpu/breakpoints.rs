@@ -27,8 +27,8 @@ const SLICE: u64 = 16_384;
 /// Maximum duration of a slice, for loads under which few interrupts hit a section. If the
 /// requested time is short, slices are shorter, so that a whole round fits.
 const SLICE_TIME: Duration = Duration::from_secs(2);
-/// The control runs only once in this many rounds, because a single wrong result is enough to show
-/// that the check works.
+/// The control runs only once in this many rounds, because a verdict requires only a few wrong
+/// results of the control.
 const CONTROL_EVERY: u64 = 8;
 /// Maximum number of replay lines per policy.
 const REPLAYS: usize = 3;
@@ -158,8 +158,8 @@ fn short(n: f64) -> String {
     }
 }
 
-/// Runs a policy until `size` interrupts have hit a section or `longest` has passed. Returns the
-/// number of interrupts that hit a section.
+/// Runs a load under a policy until `size` interrupts have hit a section or `longest` has passed.
+/// Returns the number of interrupts that hit a section.
 fn slice(
     plan: &Plan,
     bench: &mut Bench,

@@ -30,7 +30,7 @@ impl Examined {
         }
     }
 
-    /// Adds a probe's results.
+    /// Adds the counts from one run of a probe.
     pub(super) fn add(&mut self, found: &Found) {
         self.row.injected += found.injected;
         self.row.masked += found.masked;

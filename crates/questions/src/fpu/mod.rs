@@ -17,7 +17,7 @@
 //! | `step.rs` | proof runs: an interrupt before every instruction |
 //! | `nest.rs` | proof runs: interrupts before every instruction of a softirq |
 //! | `single.rs` | proof runs: one interrupt at a time |
-//! | `pairs.rs` | proof runs: one interrupt inside the softirq of another |
+//! | `pairs.rs` | proof runs: one interrupt in the softirq that another interrupt raised |
 //! | `probe.rs` | one operation under one injection |
 //! | `examined.rs`, `step_row.rs` | the results of proof runs for one combination, and its row |
 //! | `packets.rs`, `course.rs`, `timeline.rs` | what `kiln ipsec` adds to a row |

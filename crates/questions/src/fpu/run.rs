@@ -122,8 +122,8 @@ struct Rounds<'a> {
     share: Duration,
     load: Load<'a>,
     /// Two kinds of work that the load can use, indexed by [`Sort::place`]: work with a tree's
-    /// ciphers, and work with Kiln's crypto API. While the load uses one of them, the element holds
-    /// the work that it replaced.
+    /// ciphers, and work with Kiln's crypto API. While the load uses one of them, its element holds
+    /// the load's original work.
     others: [Option<Sides>; 2],
     whose: Sort,
 }

@@ -16,7 +16,8 @@ use super::examined::Examined;
 use super::probe::{Probe, Task};
 
 /// Sections of at most this many instructions are interrupted at every instruction, each in a
-/// separate run. The limit is needed because each run single-steps up to its interrupt.
+/// separate run. The limit is needed because each run single-steps up to its interrupt, so the
+/// total time is quadratic in the number of instructions.
 const LONGEST: u64 = 800;
 /// Number of instructions at the beginning of a longer section that are interrupted in separate
 /// runs. `kernel_fpu_begin` executes fewer instructions, even if it saves the user's state.
@@ -33,8 +34,8 @@ fn worth(probe: &Probe, quick: bool) -> bool {
 
 /// Interrupts each instruction of a short section in a separate run. In a longer section, only the
 /// beginning is interrupted in this way, and a single run interrupts all later instructions. The
-/// control continues after a loss, because judging the other policies requires its total number of
-/// losses.
+/// control continues after a loss, because the total number of its losses is needed to judge the
+/// other policies.
 pub(super) fn pass(
     probe: &Probe,
     cpu: &mut Cpu,

@@ -94,7 +94,7 @@ pub(crate) const SOURCES: [&Source; 14] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Missing {
     Absent,
-    /// This user is not allowed to read the file. In most cases, only root is.
+    /// This user is not allowed to read the file. In most cases, only root may read it.
     Denied,
     /// The contents of the file are not as expected. The text states the reason.
     Unusable(&'static str),

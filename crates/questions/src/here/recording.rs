@@ -1,5 +1,5 @@
-//! Records a machine's files in a directory, so that `kiln here --root` can judge this machine on
-//! another one.
+//! Records a machine's files in a directory. On another machine, `kiln here --root` can then judge
+//! the recorded one.
 
 use std::collections::BTreeMap;
 use std::fs;

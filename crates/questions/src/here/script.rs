@@ -6,7 +6,7 @@ use super::machine::Machine;
 /// Returns the symbols of the functions that begin and end an FPU section.
 ///
 /// # Errors
-/// Fails if the kernel does not have these symbols. The text explains the consequences.
+/// Fails if the kernel does not have these symbols. The error explains the consequences.
 fn find_symbols(machine: &Machine) -> Result<[&'static str; 2], String> {
     const END: &str = "kernel_fpu_end";
     // Since 5.11, kernel_fpu_begin() has been an inline function that calls

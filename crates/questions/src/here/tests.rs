@@ -172,7 +172,7 @@ fn the_drivers_decide_and_not_the_number() {
     backported.insert(CRYPTO.pattern.into(), new[CRYPTO.pattern].clone());
     let judged = verdicts(&rows(&backported));
     assert_eq!(judged[..2], [Verdict::HasNot; 2]);
-    // Here, the helper wraps drivers, although in mainline it no longer does in this version.
+    // Here, the helper wraps drivers, although it wraps none in mainline's code for this version.
     // Without evidence about sections, the verdict must be 'cannot tell'.
     let mut odd = new.clone();
     odd.insert(CRYPTO.pattern.into(), old[CRYPTO.pattern].clone());

@@ -1,4 +1,4 @@
-//! The gateway on the emulated CPU: the drivers with which each policy forwards packets, and the
+//! The gateway on the emulated CPU: the drivers that forward packets under each policy, and the
 //! task that packets interrupt.
 
 use kiln_kernel::cipher::Op;

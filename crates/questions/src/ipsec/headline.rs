@@ -162,7 +162,8 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
             direct.brief("")
         ),
     };
-    // The numbers in the verdict show which of the two is higher, unless their ranges overlap.
+    // If losses begin at a lower rate with cryptd, the rates in `brief` already show this, so only
+    // other outcomes are stated.
     let tie = match verdict {
         "With cryptd, losses begin at a lower rate than without" => String::new(),
         other => format!(". {other}"),

@@ -1,5 +1,5 @@
-//! Runs rounds in which every policy processes the whole load. The policy's control runs directly
-//! before or after it, alternating from round to round.
+//! Runs rounds. In each round, the whole load runs once under every policy. The policy's control
+//! runs directly before or after the load, alternating from round to round.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,7 +69,8 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// Creates the traffic of a load. Default rates depend on the time per packet without interrupts.
+/// Creates the traffic of a load: the packets of a capture, or phases at the low and the high rate
+/// in the settings. For phases, adds a note about the share of a core that the high rate needs.
 fn traffic_of(
     plan: &Plan,
     settings: &Settings,

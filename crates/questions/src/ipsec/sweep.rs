@@ -103,9 +103,9 @@ fn search(
 }
 
 /// Finds the lowest rate that has losses according to all trials of all rounds, and the next lower
-/// rate. This corrects the results of individual rounds, which miss bursts of losses, and losses at
-/// rates that they did not try. `loses` adds trials at a rate until there are as many as requested,
-/// and judges all of them together.
+/// rate. This corrects the results of individual rounds, which miss some bursts of losses and any
+/// losses at rates that they did not try. `loses` adds trials at a rate until there are as many as
+/// requested, and judges all of them together.
 fn settle(
     mut tried: BTreeSet<u32>,
     loses: &mut dyn FnMut(u32, u32) -> Result<bool, Error>,
@@ -231,7 +231,8 @@ struct Search {
     settled: Option<Bracket>,
 }
 
-/// Everything needed to run trials. A trial runs one policy at one rate for a short time.
+/// Everything needed to run trials. A trial runs the load at one rate under one policy for a short
+/// time.
 struct Bank<'a> {
     plan: &'a Plan,
     settings: &'a Settings,

@@ -141,7 +141,7 @@ impl Apt {
             to,
             lines: 12,
         };
-        // The network works, because the index has already been downloaded.
+        // Do not suggest checking the network: it works, because the index has been downloaded.
         let help = "try again, or report it: Debian may have renamed the package";
         self.get(job, arguments, &span, help)
     }

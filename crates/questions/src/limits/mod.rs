@@ -30,15 +30,15 @@ pub(crate) struct Limit {
     pub lacks: Option<&'static str>,
 }
 
-/// Number of AESENC instructions with xmm registers per cycle.
+/// Number of AESENC instructions per cycle, with xmm registers.
 pub(crate) const AES_XMM: &str = "aesenc-xmm";
-/// Number of VAESENC instructions with ymm registers per cycle.
+/// Number of VAESENC instructions per cycle, with ymm registers.
 pub(crate) const AES_YMM: &str = "vaesenc-ymm";
-/// Number of VAESENC instructions with zmm registers per cycle.
+/// Number of VAESENC instructions per cycle, with zmm registers.
 pub(crate) const AES_ZMM: &str = "vaesenc-zmm";
 /// Cycles from an AESENC to the next one that depends on its result.
 pub(crate) const AES_LATENCY: &str = "aesenc-latency";
-/// Number of VPCLMULQDQ instructions with zmm registers per cycle.
+/// Number of VPCLMULQDQ instructions per cycle, with zmm registers.
 pub(crate) const CLMUL_ZMM: &str = "vpclmulqdq-zmm";
 /// Cycles per RDTSC.
 pub(crate) const RDTSC: &str = "rdtsc";

@@ -112,13 +112,13 @@ const LOADS: u64 = 10;
 /// constant is the time per cycle.
 const LOAD_SECS: u64 = 20;
 const CYCLE_SECS: u64 = 20;
-/// Minimum number of nested sections per second in mode `timer`, even under the translator on a
+/// Minimum number of nested sections per second in mode `timer`, even under QEMU's translator on a
 /// busy machine.
 const SECTIONS_PER_SEC: u64 = 1000;
 /// Time in seconds to load the module with various parameters.
 const PARAMETERS_SECS: u64 = 120;
 /// Time in seconds to install and remove the package. This includes compiling the module in the
-/// guest, possibly under the translator.
+/// guest, possibly under QEMU's translator.
 const INSTALL_SECS: u64 = 3600;
 
 impl Question for DkmsArgs {

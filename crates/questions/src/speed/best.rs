@@ -140,8 +140,8 @@ pub(super) fn find_best(timed: &[(&Candidate, Option<&Series>)]) -> Best {
     }
 }
 
-/// Messages with fewer bytes count as short. For short messages, the code around the cipher takes
-/// about as long as the cipher itself.
+/// Messages with fewer bytes than this count as short. For short messages, the code around the
+/// cipher takes about as long as the cipher itself.
 pub(super) const SHORT: usize = 256;
 
 /// The numbers of rows in which Kiln is faster, equally fast or slower, and Kiln's mean speedups.

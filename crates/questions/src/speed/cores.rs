@@ -70,14 +70,14 @@ impl Cores {
     /// Pins the calling thread to the core of thread `number`, counted from 0.
     ///
     /// # Errors
-    /// Fails if the kernel refuses. In that case, the thread must not measure, because the results
-    /// name the cores.
+    /// Fails if the kernel refuses to pin the thread. The thread must then not measure, because its
+    /// results would be attributed to this core.
     pub(super) fn occupy(&self, number: usize) -> Result<(), PinError> {
         let core: CoreList = self.cores[number].to_string().parse()?;
         pin_within(&self.allowed, &core)
     }
 
-    /// Pins the calling thread to the first thread's core, after trying all other cores.
+    /// Pins the calling thread to each core in turn, and finally to the first thread's core.
     ///
     /// # Errors
     /// Fails if the kernel refuses one of the cores.

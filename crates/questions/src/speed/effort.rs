@@ -69,7 +69,7 @@ pub(super) fn turn(figures: usize, budget: Duration, seed: u64) -> Plan {
 }
 
 /// Plans the second measurement of `figures` results, which makes single calls with cold caches. If
-/// there is a time limit, it takes as long as the first measurement, `warm`.
+/// there is a time limit, this measurement and the first one, `warm`, each get half of the time.
 pub(super) fn cold(figures: usize, warm: &Plan) -> Plan {
     let rounds = match warm.deadline {
         Some(end) => {

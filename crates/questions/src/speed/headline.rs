@@ -86,7 +86,7 @@ pub(super) fn throughput(runs: &Runs) -> Option<Row> {
     Some(row.with_detail(format!("{len}-byte messages{busy}")))
 }
 
-/// The names of the fields of a `speed` row that hold one comparison.
+/// Names of the fields that together describe one comparison in a `speed` row.
 struct Fields {
     /// Name of the field that contains the competitor's name and version.
     provider: &'static str,
@@ -119,7 +119,8 @@ const MANY: Fields = Fields {
     verdict: "kiln_verdict",
 };
 
-/// How Kiln compares with the competitor.
+/// Whether Kiln is faster or slower than the competitor. `Disagree` means that cycles and time
+/// contradict each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Faster,
@@ -318,7 +319,8 @@ fn usual<'a, 'b>(runs: &Runs<'a>, cells: &'b [Cell<'a>]) -> Option<&'b Cell<'a>>
     cells.iter().find(|c| c.len == len)
 }
 
-/// Returns the first of one process's rows that contains a comparison at the usual length.
+/// Returns the first row that contains a comparison at the usual length. `rows` are the rows of one
+/// process.
 fn compared_row<'a>(rows: &[&'a Value], fields: &Fields) -> Option<&'a Value> {
     let len = usual_length(rows);
     let compared = |r: &&Value| number(r, fields.time).is_some() && number(r, "len") == len;

@@ -24,7 +24,7 @@ const AGREE: f64 = 0.02;
 const WINDOW: usize = 10_000_000;
 const CALL: usize = 128;
 
-/// How the note on all rows begins.
+/// Beginning of the note that summarizes all rows. `renew_note` uses it to find the note.
 const NOTE: &str = "KUnit's own benchmarks and the same calls, timed in turn over as many bytes";
 
 /// A function's benchmark and the row's calls, timed in the same way and in turn, so that both see
@@ -43,7 +43,8 @@ pub(super) struct Comparisons<'c> {
     len: usize,
     /// Number of turns between the samples.
     runs: u64,
-    /// Number of turns up to which undecided comparisons go on after the samples; 0 adds none.
+    /// Maximum number of turns. An undecided comparison is repeated after the samples until it is
+    /// decided or has had this many turns. If the value is 0, it is not repeated.
     max: usize,
     done: u64,
 }
@@ -172,7 +173,8 @@ fn percent(result: &Kunit) -> String {
     }
 }
 
-/// Returns the algorithms that have a long row whose results differ, each once.
+/// Returns the algorithms of the rows that differ, without duplicates. Rows with short messages are
+/// ignored.
 pub(super) fn algs_that_differ(rows: &[Row]) -> Vec<String> {
     let differs = |r: &&Row| is_compared(r) == Some(Agreement::Differ);
     let mut algs: Vec<String> = rows
@@ -184,9 +186,9 @@ pub(super) fn algs_that_differ(rows: &[Row]) -> Vec<String> {
     algs
 }
 
-/// Extends the intervals of rows that differ by those of the same rows in another process, because
-/// an effect of one process, such as the placement of its memory, is not a property of the code.
-/// A row still differs only if it differs in the same direction in both processes.
+/// For each row that differs, extends the interval to include that of the same row in another
+/// process. An effect of one process, such as the placement of its memory, is not a property of the
+/// code, so a row still differs only if it differs in the same direction in both processes.
 pub(super) fn confirm(rows: &mut [Row], again: &[Row]) {
     for row in rows {
         if is_compared(row) != Some(Agreement::Differ) {
@@ -207,13 +209,14 @@ pub(super) fn confirm(rows: &mut [Row], again: &[Row]) {
     }
 }
 
-/// Returns the comparison's result if the row is long enough and has one.
+/// Returns the result of the row's comparison, or `None` if the row has no comparison or its
+/// message is too short.
 fn is_compared(row: &Row) -> Option<Agreement> {
     let kunit = row.kunit.as_ref().filter(|_| row.len >= LONG)?;
     Some(compare(kunit))
 }
 
-/// Replaces the note on the rows as they were measured in the first process.
+/// Replaces the note about the results of the first process with a note about these rows.
 pub(super) fn renew_note(notes: &mut [String], rows: &[Row]) {
     if let Some(old) = notes.iter_mut().find(|note| note.starts_with(NOTE)) {
         *old = note(rows).unwrap_or_default();

@@ -71,7 +71,8 @@ pub(super) fn bench_all(
                 let followed =
                     pinned.and_then(|()| follow(plan, work, jobs, names, number, team, &report));
                 if let Err(why) = followed {
-                    // The leader waits for two reports, even if nothing was timed.
+                    // Send two reports even though nothing was timed, because the leader waits for
+                    // both of them.
                     for _ in 0..2 {
                         let _ = report.send(vec![Some(why.clone()); jobs.len()]);
                     }

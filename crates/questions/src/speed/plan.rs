@@ -161,8 +161,8 @@ impl Plan {
     fn specs(&self, sources: &[&dyn Source]) -> Result<Vec<Spec>, Error> {
         let mut all: Vec<Spec> = Vec::new();
         for spec in sources.iter().flat_map(|s| s.algorithms()) {
-            // Poly1305 exists in two forms: with a key that is set once, and, in a kernel, with a
-            // key at the start of each message.
+            // Poly1305 exists in two forms, which differ in their prefix: with a key that is set
+            // once, and, in a kernel, with a key at the start of each message.
             let same = |s: &&mut Spec| s.name == spec.name && s.prefix == spec.prefix;
             match all.iter_mut().find(same) {
                 Some(first) => first.more.extend(spec.more),
@@ -302,7 +302,7 @@ impl Plan {
         }
         for alg in self.algs.iter().filter_map(|name| Algorithm::named(name)) {
             let shortest = match alg.kind() {
-                // A table of cycles per byte has nothing to show for a request without bytes.
+                // A request without bytes has no cycles per byte, so require at least one byte.
                 Kind::Skcipher => alg.shortest().max(1),
                 _ => alg.shortest(),
             };
@@ -351,7 +351,8 @@ impl Plan {
             return Ok(());
         };
         if name == KILN {
-            // The baseline is the best implementation of each algorithm: see `is_baseline`.
+            // `kiln` selects the best implementation of each algorithm as the baseline: see
+            // `is_baseline`.
             if !self.impls.is_empty() {
                 let algs = specs.iter().filter_map(|s| Algorithm::named(&s.name));
                 let best = algs.map(|a| a.best().driver().to_string());

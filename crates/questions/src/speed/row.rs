@@ -370,7 +370,7 @@ fn null_is_nan<'de, D: Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(d)?.unwrap_or(f64::NAN))
 }
 
-/// Reads a field that may be null but not absent. A row has a comparison only if it has this field.
+/// Reads a field that may be null but not absent: its presence shows that a row has a comparison.
 fn there<'de, D: Deserializer<'de>>(d: D) -> Result<Option<f64>, D::Error> {
     Option::deserialize(d)
 }

@@ -57,7 +57,7 @@ pub(crate) fn run_with(
         .iter()
         .map(|(w, lens)| (candidates(&plan, &sources, w) + loaded.libraries()) * lens.len());
     // Several threads warm up for as long as a sample takes, and calls with cold caches take half
-    // of the time limit.
+    // of the time limit. In both cases, count each result twice, so that it gets half of the time.
     let twice = plan.cores.is_some() || plan.cold;
     let figures = figures.sum::<usize>() * if twice { 2 } else { 1 };
     let effort = match (plan.turn, plan.within) {

@@ -11,7 +11,7 @@ use kiln_timing::{
     Candidate, Judge, Kind, Layout, Level, Messages, Op, Reference, Shape, Source, Work, KILN,
 };
 
-/// All candidates compared with each other, at all lengths.
+/// The candidates of one table, which are compared with each other at every length.
 pub(super) struct Table<'s> {
     pub work: Work,
     pub candidates: Vec<Candidate<'s>>,
@@ -168,8 +168,8 @@ fn same(a: &Option<Rc<Judge>>, b: &Option<Rc<Judge>>) -> bool {
 fn fit(alg: &str, messages: &mut Messages) {
     let alg = alg.trim_start_matches("__");
     if alg.starts_with("ccm(") {
-        // SP 800-38C: the first byte gives the size of the length field, and the counter after the
-        // nonce starts at 0.
+        // SP 800-38C: the first byte of the IV gives the size of the length field, and the counter
+        // after the nonce starts at 0.
         for iv in messages.ivs_mut() {
             iv[0] = 3;
             iv[12..].fill(0);

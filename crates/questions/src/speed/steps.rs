@@ -1,15 +1,15 @@
-//! Finds steps in a sweep: lengths that take longer than an adjacent length.
+//! Finds steps in a sweep: large differences in cycles between neighbouring lengths.
 
 use super::row::Row;
 
-/// A length, and an adjacent length that takes less time.
+/// Two neighbouring lengths of one candidate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Step {
-    /// Index of the length's row.
+    /// Index of the row with more cycles.
     pub row: usize,
-    /// Index of the adjacent length's row.
+    /// Index of the row with fewer cycles. Its length may be the shorter or the longer one.
     pub neighbour: usize,
-    /// Cycles for the length divided by cycles for the adjacent length; always above 1.
+    /// Cycles of `row` divided by cycles of `neighbour`; at least 1.
     pub ratio: f64,
 }
 

@@ -388,7 +388,7 @@ fn like_is_compared_with_like() {
     timed.drain(1..3);
     let best = best::find_best(&timed);
     assert!(best.peer.is_none() && best.tree.is_some());
-    // If Kiln's fastest implementation does not use 512-bit vectors, the second ratio is absent.
+    // If Kiln's fastest call does not use 512-bit vectors, the `best_peer_ymm_*` fields are absent.
     let two = [(&all[2].0, Some(&times[2])), (&all[3].0, Some(&times[3]))];
     assert_eq!(
         best::find_best(&two).peer.unwrap().1.best_peer_ymm_impl,

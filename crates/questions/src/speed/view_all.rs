@@ -8,7 +8,7 @@ use kiln_timing::{Level, KILN};
 
 /// Number of lengths that fit next to a name on a line of the table of all algorithms.
 const MANY: usize = 8;
-/// Maximum width of a name in this table, in characters.
+/// Maximum width of a name in the table of all algorithms, in characters.
 const WHO: usize = 22;
 
 /// Formats the table of all algorithms, with one column per length. Each operation has one line for

@@ -4,7 +4,7 @@ use std::io;
 
 use super::guard::{Guarded, Place, Span, PAGE};
 
-/// Maximum length in bytes of a message, of associated data or of a key.
+/// Maximum length in bytes of a message or of associated data.
 pub(super) const LONGEST: usize = 70_000;
 
 /// The purpose of a buffer.

@@ -262,7 +262,7 @@ impl Question for TestArgs {
 
 impl TestArgs {
     /// Runs the checks on all available cores. KTAP goes to standard output as it is produced,
-    /// unless rows are requested.
+    /// unless `--json` or `--quiet` is given.
     ///
     /// # Errors
     /// Fails if an algorithm or implementation is unknown or cannot run here, or if standard output

@@ -30,15 +30,15 @@ enum Form {
     Len(usize),
     /// A tag of this size.
     Tag(usize),
-    /// Associated data of this length, including the IV for IPsec.
+    /// Associated data of this length. For IPsec, the length includes the IV.
     Associated(usize),
     /// A nonce that begins with this byte, for CCM.
     Nonce(u8),
     /// For CCM, a message whose length does not fit in the length field that the nonce leaves room
     /// for.
     TooLong,
-    /// For decryption: the ciphertext and the tag together have this length, which is less than the
-    /// length of the tag alone. For encryption: a text of this length, which is valid.
+    /// For decryption: an input (ciphertext and tag) of this length, which is too short to hold
+    /// even the tag. For encryption: a plaintext of this length, which must be accepted.
     ShorterThanTag(usize),
     /// Any other deviation from a correct request.
     Twisted(Twist),
@@ -111,8 +111,8 @@ pub(crate) fn refusal(judge: Impl, rng: &mut SplitMix64, n: u64) -> Result<Reque
         }
         Form::Tag(size) if judge.tag_sizes().contains(&size) => message.tag_size = size,
         Form::Tag(size) => twist = Twist::BadTag(size),
-        // IPsec's associated data consists of four bytes, a sequence number of four or eight bytes,
-        // and the IV.
+        // IPsec's associated data consists of the SPI (four bytes), a sequence number of four or
+        // eight bytes, and the IV.
         Form::Associated(len @ (16 | 20)) if is_ipsec(judge) => {
             message.aad = bytes(rng, len - message.iv.len());
         }

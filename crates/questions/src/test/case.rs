@@ -76,10 +76,10 @@ pub enum Case {
         /// The known answer with its message.
         vector: Box<Vector>,
     },
-    /// A key that must be accepted or rejected. An accepted key must become the context `becomes`.
+    /// A key that must be accepted or rejected.
     Key {
         key: Vec<u8>,
-        /// The expected context, if the key is accepted.
+        /// The context that `setkey` must derive from the key; `None` if the key must be rejected.
         becomes: Option<Vec<u8>>,
         /// Placement of the key in memory.
         layout: Layout,
@@ -259,7 +259,8 @@ impl Case {
                 let becomes = kiln_kernel::cipher::Context::new(judge, &key)
                     .ok()
                     .map(|c| c.bytes()[..judge.context_size()].to_vec());
-                // The list of sizes, not `setkey`, determines whether the length is valid.
+                // Check that `setkey` and the list of key sizes agree on whether this length is
+                // valid.
                 if becomes.is_some() != judge.takes_key(key.len()) {
                     return Err(format!(
                         "{} and its list differ about a key of {n} bytes",

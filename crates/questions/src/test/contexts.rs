@@ -42,7 +42,8 @@ const TRACED_MESSAGES: [(usize, Op); 4] = [
 ];
 
 /// Number of messages in the traced call that processes several messages, and their maximum length
-/// in units. With these values, all lanes are in use, and one of them receives a second message.
+/// in units. With these values, all lanes are in use, and at least one lane receives a second
+/// message.
 const TRACED_TOGETHER: (usize, usize) = (34, 5);
 
 /// Size of a guest's message in bytes.
@@ -71,7 +72,7 @@ pub(crate) fn run(
         *counts.lock().unwrap_or_else(PoisonError::into_inner) += seen;
         Ok(())
     };
-    // Breakpoints modify code that all CPUs share.
+    // Breakpoints modify code that all CPUs share, so use only one CPU.
     let threads = if by_breakpoint { 1 } else { threads };
     let result = run::run(jobs, threads, stop, progress, &worker, tell);
     // Restore the policy of current Linux for later tests.

@@ -1,5 +1,5 @@
-//! Runs all suites under each mask of tiers, then in every context under each policy, and returns
-//! rows.
+//! Runs the suites and returns rows: those that do not depend on a policy under each mask of tiers,
+//! then the others in every context.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -109,7 +109,7 @@ impl Row {
 pub enum Event<'a> {
     /// A group of rows begins: an algorithm under a mask or a policy.
     Group {
-        /// Name of the group: the algorithm and the tiers, or the policy.
+        /// Name of the group: the algorithm or `interrupts`, followed by the tiers or the suite.
         name: &'a str,
         /// Number of rows that will follow.
         rows: usize,
@@ -134,7 +134,8 @@ pub fn groups(plan: &Plan) -> usize {
         true => 0,
         false => masks.iter().map(|m| families_under(plan, m)).sum(),
     };
-    // Each policy has one additional group, for the messages processed in interrupts.
+    // Each suite that depends on a policy has one additional group, for the messages processed in
+    // interrupts.
     let of_policy = masks.last().map_or(0, |m| families_under(plan, m)) + 1;
     of_masks + of_policy * plan.policies().len()
 }
@@ -187,8 +188,8 @@ impl Plan {
 }
 
 /// Runs `plan` until it is complete or `stop` is set. Any thread may call `progress`, with the
-/// number of cases that were just completed. Only this thread calls `tell`, with the events in
-/// order.
+/// number of cases that were just completed. Only the thread that called `run` calls `tell`, with
+/// the events in order.
 pub fn run(
     plan: &Plan,
     stop: &AtomicBool,
@@ -251,8 +252,8 @@ pub fn replay(plan: &Plan, number: u64, tell: &mut Tell<'_>) -> io::Result<Vec<R
     Ok(rows)
 }
 
-/// Returns the number of cases in a complete run of `plan`. It equals the sum of the numbers that
-/// are passed to `progress`.
+/// Returns the approximate number of cases in a complete run of `plan`, that is, the sum of the
+/// numbers that are passed to `progress`.
 pub fn total(plan: &Plan) -> u64 {
     let masks = Tier::masks();
     let mut sum = 0;
@@ -342,7 +343,8 @@ impl<'a> Phase<'a> {
     }
 
     fn sizes(&self, suites: &[Suite]) -> u64 {
-        // Which implementations are usable affects only the number of splits.
+        // The mask may not be set yet, so more implementations may be usable now than during the
+        // run. This affects only the number of splits.
         self.jobs(suites, None).iter().map(Job::size).sum()
     }
 

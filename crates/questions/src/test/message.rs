@@ -249,8 +249,8 @@ fn pieces(len: usize, unit: usize, rng: &mut SplitMix64) -> Vec<usize> {
 
 /// Returns a random place. Half of all places are at a guard page, a quarter of them at the lower
 /// one, which testmgr's two-page buffers do not have. The other half is distributed like testmgr's
-/// offsets: a quarter in the last 128 bytes of a page, three eighths below 32, and the rest
-/// anywhere in a page.
+/// offsets: a quarter in the last 128 bytes of a page, three eighths at offsets below 32, and the
+/// rest anywhere in a page.
 fn place(rng: &mut SplitMix64) -> Place {
     if rng.one_in(2) {
         return match rng.below(4) {

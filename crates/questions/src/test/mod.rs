@@ -13,19 +13,19 @@
 //! | `arena.rs` | the buffers of one thread |
 //! | `fault.rs` | the signal handler that turns a crash into a failing case |
 //! | `registers.rs` | a call with a check of the registers |
-//! | `bench/` | one message in the memory of one thread, with every check after each call |
+//! | `bench/` | calls with messages in the memory of one thread, and all checks after each call |
 //! | `expectation.rs` | the expected results in each cipher's folder |
 //! | `caller.rs` | the contexts from which cases are called |
 //! | `vectors.rs` | known answers |
 //! | `wycheproof.rs` | the tests of Project Wycheproof |
 //! | `scatter.rs` | a request's memory: pieces, with poison between them |
 //! | `request.rs` | a request to the crypto API |
-//! | `asked.rs` | the requests of the tests |
+//! | `asked.rs` | the requests that the tests make |
 //! | `many.rs` | messages that are processed in parallel |
 //! | `wiped.rs` | keys of freed transforms |
 //! | `suite.rs` | the suites |
 //! | `case.rs` | one case of a suite, drawn from (suite, seed, number) alone |
-//! | `family.rs` | an algorithm: the implementations to test, and the judge |
+//! | `family.rs` | an algorithm: the implementations to test, and the reference implementation |
 //! | `run.rs` | many cases on many threads, with the same result for any number of threads |
 //! | `contexts.rs` | cases on emulated CPUs, with interrupts |
 //! | `selection.rs` | which implementation is chosen |

@@ -80,8 +80,9 @@ impl Registers {
         })
     }
 
-    /// Returns the function that makes a call and checks the registers. Set `simd` if the call is
-    /// inside a section, where the tested function may use the vector registers.
+    /// Returns the function that makes a call and records the registers, and the address where it
+    /// records them. Set `simd` if the call is inside a section, where the tested function may use
+    /// the vector registers.
     pub(super) fn through(&mut self, simd: bool) -> (Through, *mut c_void) {
         self.width = match simd {
             true if is_x86_feature_detected!("avx512f") => 2,
@@ -287,8 +288,9 @@ mod tests {
 
     use super::*;
 
-    // Functions that test the register check. The first one is correct and uses everything that is
-    // allowed, including all nine arguments. Each of the others has one fault.
+    // Functions that test the register check. `none`, `clean` and `high` are correct; `none` takes
+    // nine arguments, and changes the registers and the stack words that a function may change.
+    // Each of the others has one fault.
     global_asm!(
         "kiln_offender_none: lea rax, [rdi + rsi]",
         "add rax, rdx",

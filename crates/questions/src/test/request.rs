@@ -34,8 +34,7 @@ pub enum Twist {
     BadTag(usize),
     /// Associated data, including the IV at its end, has this length, which IPsec does not allow.
     BadAssociated(usize),
-    /// Ciphertext and tag together have this length, which is less than the length of the tag
-    /// alone.
+    /// The input (ciphertext and tag) has this length, which is too short to hold even the tag.
     ShorterThanTag(usize),
     /// The message itself is invalid: its length or its IV.
     Message,

@@ -18,8 +18,9 @@ pub enum Suite {
     Keys,
     /// Messages of every length.
     Lengths,
-    /// A message that is cut in two at every position in turn. Between the two parts, its state is
-    /// moved to other memory, and each of the other tiers in turn continues the message.
+    /// A message that is cut in two at every position in turn. Between the two parts, the state is
+    /// moved to other memory. The tested implementation processes the message alone, or alternates
+    /// with each usable implementation in turn.
     Splits,
     /// Messages with a flipped bit in the tag or another part.
     Forgeries,
@@ -105,7 +106,8 @@ impl Suite {
         }
     }
 
-    /// Returns a number that makes the random numbers of each suite different.
+    /// Returns a number that is combined with the seed, so that each suite draws different random
+    /// numbers.
     pub(crate) fn salt(self) -> u64 {
         match self {
             Suite::Random => 0,

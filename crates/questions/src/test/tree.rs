@@ -147,8 +147,9 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     // suites test the library's functions, too.
     let asked_for = args.suites.iter().any(|s| s == "library");
     let with_library = kinds.library && (touched.is_none() || asked_for);
-    // A name that does not belong to a driver can only name a library function. Every shard then
-    // tests the library, so that every shard can detect a misspelt name.
+    // If no driver implements any of the named algorithms, the names either are those of library
+    // functions or are misspelt. Every shard then tests the library, so that every shard can detect
+    // misspelt names.
     let is_driver = |row: &kiln_tree::Row| named(row.alg.as_deref().unwrap_or(""));
     let divided = args.algs.is_empty() || asked_for || outcome.rows.iter().any(is_driver);
     let checked = match with_library && (!divided || session.share.takes("library")) {

@@ -57,8 +57,8 @@ pub(crate) fn copy_repository(
         }
     };
     walk(to, &mut remove_others).unwrap();
-    // Remove the directories of deleted crates, because cargo treats every directory there as a
-    // crate.
+    // Remove the directories of deleted crates, because cargo treats every directory in `crates/`
+    // as a crate.
     for member in fs::read_dir(to.join("crates")).unwrap() {
         let path = member.unwrap().path();
         if !path.join("Cargo.toml").is_file() {
@@ -67,9 +67,8 @@ pub(crate) fn copy_repository(
     }
 }
 
-/// Writes `bytes` to a file, unless the file already has exactly this content, so that its
-/// modification time does not change. A new file gets the modification time of its original, if it
-/// has one.
+/// Writes `bytes` to a file. If the file already has exactly this content, it is not written, so
+/// its modification time does not change. A new file gets the modification time `time`, if given.
 fn put(bytes: &[u8], to: &Path, time: Option<SystemTime>) {
     if fs::read(to).is_ok_and(|there| there == bytes) {
         return;

@@ -385,9 +385,9 @@ fn template(work: &Work, keys: &Keys) -> Result<Job, String> {
             job.cipher_mode = CIPHER_CCM;
             job.hash_alg = AUTH_AES_CCM;
             // Counter modes never decrypt a block, so one set of round keys serves both directions.
-            // CCM's MAC covers the plaintext.
             job.dec_keys = job.enc_keys;
             job.iv_len = ccm_nonce(&work.shape(16)) as u64;
+            // CCM's MAC covers the plaintext, so it precedes encryption and follows decryption.
             job.chain_order = if encrypt {
                 ORDER_HASH_CIPHER
             } else {

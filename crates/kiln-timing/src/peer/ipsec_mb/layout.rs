@@ -1,7 +1,7 @@
 //! The layout of ipsec-mb's manager and jobs, as declared in intel-ipsec-mb.h of versions 1.3 and
-//! 2.0. The members used here have the same offsets in both versions; 2.0 only appends functions to
-//! the manager and fields to the job. Tests compare the layout with the installed headers, and
-//! every manager is checked before use.
+//! 2.0. The members used here have the same offsets in both versions; version 2.0 only appends
+//! functions to the manager and fields to the job. Tests compare the layout with the installed
+//! headers, and every manager is checked before use.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -59,15 +59,15 @@ pub(super) const GCM_PRE: usize = 448;
 pub(super) const GHASH: usize = 680;
 pub(super) const CMAC_SUBKEY_GEN_256: usize = 808;
 pub(super) const GHASH_PRE: usize = 816;
-// The following burst functions exist only in 2.0.
+// The following burst functions exist only in version 2.0.
 pub(super) const GET_NEXT_BURST: usize = 952;
 pub(super) const SUBMIT_BURST_NOCHECK: usize = 968;
 pub(super) const FLUSH_BURST: usize = 976;
 pub(super) const SUBMIT_CIPHER_BURST_NOCHECK: usize = 992;
 pub(super) const SUBMIT_HASH_BURST_NOCHECK: usize = 1008;
 
-/// Sizes in bytes of the buffers that hold `struct gcm_key_data` (1264 bytes in 2.0) and `struct
-/// gcm_context_data` (88 bytes).
+/// Sizes in bytes of the buffers that hold `struct gcm_key_data` (1264 bytes in version 2.0) and
+/// `struct gcm_context_data` (88 bytes).
 pub(super) const GCM_KEY: usize = 2048;
 pub(super) const GCM_CTX: usize = 256;
 /// Size in bytes of the buffer that holds an expanded AES key. Such a key consists of at most 15
@@ -92,7 +92,7 @@ pub(super) const AUTH_SHA_256: c_uint = 15;
 pub(super) const AUTH_SHA_512: c_uint = 17;
 pub(super) const AUTH_AES_CMAC_256: c_uint = 27;
 pub(super) const AUTH_CHACHA20_POLY1305: c_uint = 29;
-/// This hash exists only in 2.0.
+/// This hash exists only in version 2.0.
 pub(super) const AUTH_SM3: c_uint = 47;
 pub(super) const DIR_ENCRYPT: c_uint = 1;
 pub(super) const DIR_DECRYPT: c_uint = 2;

@@ -441,7 +441,7 @@ impl<'a> Bench<'a> {
             .iter()
             .map(|c| c.took.as_secs_f64() * 1e6)
             .fold(f64::INFINITY, f64::min);
-        // All calls have the same number of sections. Interrupts do not change it.
+        // All calls open the same number of sections, because interrupts do not affect this number.
         let sections = called.iter().map(|c| c.sections).min().unwrap_or(0);
         Row {
             function: self.function.name.clone(),

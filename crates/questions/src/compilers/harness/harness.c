@@ -25,7 +25,7 @@
 #include "harness.h"
 
 enum {
-	LINKS = 12288,		/* about 9 us: even a TSC that advances in steps is read to 0.1 % */
+	LINKS = 12288,		/* about 9 us: accurate to 0.1 % even if the TSC advances in steps */
 	CHAINS = 3,
 	SAMPLE_US = 100,
 	MOST_SAMPLES = 100000,

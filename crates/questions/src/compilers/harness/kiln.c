@@ -33,7 +33,7 @@ static void cell_run(u8 *dst, const u8 *src, size_t len, const u8 *iv, u8 *tag)
 	u8 work[KILN_MAX_IV] __aligned(16);
 	u32 i;
 
-	/* The function modifies the IV, so use a copy. */
+	/* The implementation modifies the IV, so pass it a copy. */
 	for (i = 0; i < impl->ivsize; i++)
 		work[i] = iv[i];
 	switch (impl->kind) {
@@ -41,7 +41,7 @@ static void cell_run(u8 *dst, const u8 *src, size_t len, const u8 *iv, u8 *tag)
 		impl->cipher.encrypt(cell_context, dst, src, len, work);
 		break;
 	case KILN_AEAD:
-		/* In CCM, this byte holds the size of the counter (NIST SP 800-38C, A.2.1). */
+		/* In CCM, the IV begins with the counter size minus 1 (NIST SP 800-38C, A.2.1). */
 		if (same(impl->alg, "ccm(aes)"))
 			work[0] = 3;
 		impl->aead.seal(cell_context, dst, src, len, aad, sizeof(aad), work, tag,

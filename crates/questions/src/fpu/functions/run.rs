@@ -333,7 +333,7 @@ mod tests {
         });
         let all = [
             library,
-            // The same function with another set of tiers.
+            // `sha1` again, as if it had been stepped with another set of tiers.
             ran("library", &[("sha1", &["sha1_transform_avx", "memcpy"])]),
             ran("sha256", &[("test_irq", &["memcpy"])]),
             ran("crc_kunit", &[]),

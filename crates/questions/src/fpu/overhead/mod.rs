@@ -1,6 +1,6 @@
 //! `kiln fpu overhead`: compares the costs of several methods of calling a cipher: a direct
 //! function call, a request through the crypto API, through the simd helper or through cryptd's
-//! kworker, and the drivers for callers that cannot use any of these.
+//! kworker, and a request to a driver for callers that cannot use any of these.
 //!
 //! All methods under all policies are measured in one process, interleaved, because the command is
 //! meant to compare different kernels: Linux up to 6.14 uses the simd helper with `legacy`

@@ -466,7 +466,7 @@ impl Bench<'_> {
             ),
             Path::Scalar => (Model::Helper, "xts-aes-fixed-time".to_string(), 0, 0),
             // Under legacy, softirqs may find the FPU in use, so SIMD drivers are available only
-            // through the simd helper.
+            // through the simd helper. The helper is asynchronous, so this caller excludes it.
             Path::SyncUser => match policy.name() {
                 "legacy" => (Model::Helper, "xts(aes)".to_string(), 0, ASYNC),
                 _ => (Model::Direct, "xts(aes)".to_string(), 0, ASYNC),

@@ -14,7 +14,7 @@ use kiln_timing::{Op, Tree};
 
 const ALG: &str = "xts(aes)";
 
-/// Measures a tree's methods with `driver`, or with the tree's best driver if that is `None`.
+/// Measures a tree's methods with `driver`, or with the tree's best driver if `driver` is `None`.
 /// `policy` is the policy's name in the rows.
 ///
 /// # Errors

@@ -82,8 +82,8 @@ impl Bench {
                     }
                 }
             };
-            // The function `first` exists only for algorithms that need more than an IV to continue
-            // a message.
+            // Only some algorithms have the function `first`, which replaces the IV with the value
+            // that the functions for pieces take.
             if who.function(entry).is_some() {
                 self.call_of(who, entry, &args, layout.context, replay)?;
             }

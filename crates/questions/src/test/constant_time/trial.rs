@@ -1,4 +1,4 @@
-//! Measures one implementation, or a control, with inputs of either class.
+//! Measures one implementation, or one control, with fixed and with random inputs.
 
 use std::hint::black_box;
 
