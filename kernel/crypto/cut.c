@@ -296,8 +296,8 @@ void fpu_cut_open(struct fpu_cut *cut, struct fpu_budget *budget)
 }
 
 /*
- * Adapts the budget of later requests so that their first step takes a quarter to three quarters of
- * the target. The result is kept even if this request is interrupted.
+ * Adjusts the budget for later requests so that their first step takes between a quarter and three
+ * quarters of the target. The new budget is kept even if this request is interrupted.
  */
 static void learn(const struct fpu_cut *cut, u64 took)
 {

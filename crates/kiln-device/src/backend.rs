@@ -301,8 +301,8 @@ impl Backend {
     }
 
     /// Prepares for a session that the front end creates with a message. If some rings are still
-    /// waiting for others ([`Backend::settle`]), the driver must be a new one that enables fewer
-    /// rings than its predecessor, because a paused driver cannot create sessions.
+    /// waiting for others ([`Backend::settle`]), it follows that this is a new driver that enables
+    /// fewer rings than its predecessor: a paused driver could not create a session.
     pub(crate) fn begin_session(&mut self) -> Result<()> {
         self.notice_status();
         if self.maybe_anew {

@@ -110,10 +110,10 @@ impl Closer {
         }
     }
 
-    /// Closes a connection that a guest process has held.
+    /// Closes a connection that was held by a guest process.
     ///
-    /// Returns false if the front end has not read all answers. Until it has read them or closes
-    /// its end, [`Closer::unread`] includes the connection in its count.
+    /// Returns false if the front end has not yet read all its answers. Until it has read them or
+    /// closes its end, [`Closer::unread`] includes the connection in its count.
     pub(crate) fn end_held(&mut self, owner: Owner, stream: UnixStream) -> bool {
         let is_read = !self.forks || is_read(&stream);
         // The front end's end of the connection may itself be in a message that was never received.

@@ -80,7 +80,7 @@ fn rename_thread(name: String) {
 
 /// The threads of one queue.
 pub(crate) enum QueueThreads {
-    /// The thread of a data queue, which has an emulated CPU.
+    /// A data queue's thread. The thread has its own emulated CPU.
     Data(WaitingThread<Worker>),
     Control(WaitingThread<()>),
     /// The two threads of a control queue whose requests are served by the second one

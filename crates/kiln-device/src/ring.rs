@@ -78,7 +78,7 @@ impl std::fmt::Display for Broken {
     }
 }
 
-/// A ring's areas, located in the guest's memory.
+/// A ring's areas, after their addresses in guest memory have been resolved.
 pub(crate) struct Areas<'a> {
     desc: VolatileSlice<'a>,
     avail: VolatileSlice<'a>,

@@ -270,7 +270,8 @@ fn creates_threads(role: Role) -> bool {
     role != Role::Guest
 }
 
-/// Returns the system calls that fail with an error, and that error.
+/// Returns the system calls that fail instead of killing the process, each with the errno that it
+/// returns.
 fn refused(role: Role) -> Vec<(libc::c_long, libc::c_int)> {
     let more = creates_threads(role).then_some(CLONE3);
     REFUSED.iter().copied().chain(more).collect()

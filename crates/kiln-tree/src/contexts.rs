@@ -185,7 +185,7 @@ pub type Tried = (Driver, Result<Contexts, String>);
 /// crash is reported, and the other drivers still run.
 ///
 /// # Errors
-/// Fails if the child cannot be started or reports an error, or Ctrl-C was pressed.
+/// Fails if a child cannot be started, or if Ctrl-C is pressed.
 pub fn run(
     image: &Path,
     seed: u64,

@@ -471,8 +471,8 @@ fn configure(plan: &Plan, cache: &Cache) -> Result<Taken, Error> {
     Ok(taken)
 }
 
-/// Builds objtool, on one core, in the place where the build of the kernel looks for it. Errors are
-/// ignored, because that build will find and report them.
+/// Builds objtool on one core, in the directory where the kernel build will look for it. Errors are
+/// ignored, because the kernel build will run into them again and report them.
 fn build_objtool(compiler: &Compiler, cache: &Cache, stop: &AtomicBool) {
     let directory = cache.source.join("tools");
     let to = cache.objects.join("tools");

@@ -36,7 +36,8 @@ fn row<'a>(rows: &'a [Value], function: &str, bytes: u64) -> &'a Value {
     row.unwrap_or_else(|| panic!("{function} at {bytes}: {rows:?}"))
 }
 
-/// Creates an overlay of the tree to which `git apply` has applied the patch.
+/// Returns an overlay of the tree with the patch applied: `git apply` patches copies of the files,
+/// which then replace those in the overlay.
 fn patched(tree: &Path) -> Edited {
     let patch = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")

@@ -73,10 +73,11 @@ fn cargo(arguments: &[&str]) -> Command {
 }
 
 /// Fills the copy's target directory with the crates that have already been built, except for
-/// [`AFFECTED`]. Cargo's metadata has absolute paths for files outside the crate's folder, such as
-/// `docs/schema.json`: cargo would rebuild a reused crate when the repository's file changes, not
-/// when the copy's does. Libraries are hard-linked, but the metadata is copied, because cargo
-/// modifies it in place.
+/// [`AFFECTED`]. An affected crate that reads a file outside its folder, such as
+/// `docs/schema.json`, cannot be reused: Cargo's metadata records the file's absolute path, so
+/// cargo would rebuild the crate when the file in the repository changes, and not when the file in
+/// the copy changes. Libraries are hard-linked, but the metadata is copied, because cargo modifies
+/// it in place.
 fn take_over_built_crates() {
     let (from, to) = (built(), home().join("target"));
     let to = to.join(from.file_name().unwrap());

@@ -96,8 +96,8 @@ impl Rate {
     }
 }
 
-/// Runs the load until `wanted` interrupts have arrived in sections. An interrupt source must be
-/// running.
+/// Runs the load until `wanted` interrupts have arrived inside FPU sections. An interrupt source
+/// must be running.
 pub(crate) fn interrupt(
     load: &mut Load<'_>,
     ops: u64,

@@ -74,16 +74,18 @@ pub(super) struct Script {
 /// Numbers of the commands that test the module with other parameters before the phases begin.
 #[derive(Default)]
 pub(super) struct Early {
-    /// The command that prints `/proc/crypto` after the module has been loaded without `prefer`.
+    /// Number of the command that prints `/proc/crypto` after the module has been loaded without
+    /// `prefer`.
     pub last: u32,
-    /// The command that prints `/proc/crypto` in the control, which does not instantiate Linux's
-    /// drivers first.
+    /// Number of the command that prints `/proc/crypto` in the control, which does not instantiate
+    /// Linux's drivers first.
     pub alone: u32,
-    /// The command that loads a module whose self-test of nested sections must fail.
+    /// Number of the command that loads a module whose self-test of nested sections must fail.
     pub broken: u32,
-    /// The command that prints the parameter `nested` after the failed self-test.
+    /// Number of the command that prints the parameter `nested` after the failed self-test.
     pub nested: u32,
-    /// The command that prints `/proc/crypto` while a single driver is registered.
+    /// Number of the command that prints `/proc/crypto` while the module has registered only one
+    /// driver.
     pub named: u32,
 }
 

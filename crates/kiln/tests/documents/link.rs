@@ -64,7 +64,7 @@ const ELSEWHERE: &[&str] = &[
     "wp512.c",
 ];
 
-/// Returns the links and file names in these pages that are wrong. `files` lists all files in the
+/// Returns the incorrect links and file names in these pages. `files` lists all files in the
 /// repository.
 pub fn faults(pages: &[Page], files: &[String]) -> Vec<Fault> {
     let parts: HashMap<&str, Parts> = pages

@@ -240,8 +240,9 @@ impl Plan {
         }
     }
 
-    /// Returns the combinations that have a row in the table. Only legacy is combined with several
-    /// fallbacks, because no other policy lets softirqs find the FPU in use.
+    /// Returns the combinations that have a row in the table. Only Kiln's own `legacy` policy is
+    /// combined with several fallbacks: under none of Kiln's other policies can a softirq find the
+    /// FPU in use, and a kernel tree uses its own fallback.
     pub(crate) fn entries(&self) -> Vec<Entry> {
         let mut entries = Vec::new();
         for &policy in &self.policies {

@@ -30,19 +30,19 @@ pub(crate) struct Limit {
     pub lacks: Option<&'static str>,
 }
 
-/// Number of AESENC instructions per cycle, with xmm registers.
+/// Name of the limit: AESENC instructions per cycle, with xmm registers.
 pub(crate) const AES_XMM: &str = "aesenc-xmm";
-/// Number of VAESENC instructions per cycle, with ymm registers.
+/// Name of the limit: VAESENC instructions per cycle, with ymm registers.
 pub(crate) const AES_YMM: &str = "vaesenc-ymm";
-/// Number of VAESENC instructions per cycle, with zmm registers.
+/// Name of the limit: VAESENC instructions per cycle, with zmm registers.
 pub(crate) const AES_ZMM: &str = "vaesenc-zmm";
-/// Cycles from an AESENC to the next one that depends on its result.
+/// Name of the limit: cycles from an AESENC to the next one that depends on its result.
 pub(crate) const AES_LATENCY: &str = "aesenc-latency";
-/// Number of VPCLMULQDQ instructions per cycle, with zmm registers.
+/// Name of the limit: VPCLMULQDQ instructions per cycle, with zmm registers.
 pub(crate) const CLMUL_ZMM: &str = "vpclmulqdq-zmm";
-/// Cycles per RDTSC.
+/// Name of the limit: cycles per RDTSC.
 pub(crate) const RDTSC: &str = "rdtsc";
-/// Cycles to save and restore the vector state once.
+/// Name of the limit: cycles to save and restore the vector state once.
 pub(crate) const SAVE_RESTORE: &str = "xsave-xrstor";
 
 /// The limits of this machine's CPU.

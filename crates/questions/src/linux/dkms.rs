@@ -105,8 +105,9 @@ pub(super) struct DkmsArgs {
     package: Option<PathBuf>,
 }
 
-/// Number of loads per boot: two modes and two algorithms, each combination measured twice, plus
-/// the control, which takes twice as long. The help text contains the formula for the planned time.
+/// Number of loads of `--seconds` per boot: two modes times two algorithms, each with Linux's
+/// drivers and with Kiln's, plus the control, which takes twice as long and so counts as two. The
+/// formula for the planned time is in the help text.
 const LOADS: u64 = 10;
 /// Time in seconds to set up a load and to wait for its last packets on a slow host. The next
 /// constant is the time per cycle.
