@@ -323,7 +323,10 @@ fn requiring<'a>(command: &str, args: &'a [String], missing: &[String]) -> Optio
         let alone = [command, flag].into_iter().chain(value.map(String::as_str));
         let e = find(command).try_get_matches_from(alone).err();
         let lacks = e.as_ref().and_then(|e| e.get(ContextKind::InvalidArg));
-        matches!(lacks, Some(ContextValue::Strings(lacks)) if missing.iter().all(|arg| lacks.contains(arg)))
+        // The two commands may show the same flag with different values, as with a default tree.
+        let name = |arg: &String| arg.split(' ').next().map(str::to_string);
+        matches!(lacks, Some(ContextValue::Strings(lacks))
+            if missing.iter().all(|arg| lacks.iter().any(|lacks| name(lacks) == name(arg))))
     });
     found.map(|(_, flag)| flag.split('=').next().unwrap_or(flag))
 }
