@@ -1,10 +1,11 @@
-//! The CPU time that a process has used, for a guest's rate limit and for metrics.
+//! The CPU time that a process has used, for a guest's rate limit, for metrics and for those
+//! who measure a device.
 
 use std::time::Duration;
 
-/// Returns the CPU time that all threads of a process have used so far, or `None` if the process
-/// has exited.
-pub(crate) fn cpu_time(process: u32) -> Option<Duration> {
+/// Returns the CPU time that all threads of a process have used so far, including those that have
+/// exited. Returns `None` if the process has exited.
+pub fn cpu_time(process: u32) -> Option<Duration> {
     let mut clock = 0;
     let mut time = libc::timespec {
         tv_sec: 0,

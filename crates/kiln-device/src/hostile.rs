@@ -542,10 +542,16 @@ fn a_wake_up_for_nothing_is_followed_by_longer_and_longer_pauses() {
     };
     for file in [zero.unwrap(), semaphore] {
         let kick = Kick::new(file).unwrap();
-        let start = Instant::now();
-        let sleeps = rig.serve_for(&kick, Duration::from_millis(100)).sleeps;
-        let most = 32 + start.elapsed().as_millis() as u64 / 5;
-        assert!(sleeps > 0 && sleeps < most, "{sleeps} of {most}");
+        // On a busy machine, the device may be stopped before it has run, so try again.
+        let (sleeps, most) = (0..50)
+            .map(|_| {
+                let start = Instant::now();
+                let sleeps = rig.serve_for(&kick, Duration::from_millis(100)).sleeps;
+                (sleeps, 32 + start.elapsed().as_millis() as u64 / 5)
+            })
+            .find(|&(sleeps, _)| sleeps > 0)
+            .expect("the device never slept");
+        assert!(sleeps < most, "{sleeps} of {most}");
     }
 }
 

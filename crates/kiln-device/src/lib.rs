@@ -57,6 +57,7 @@ mod watch;
 mod withheld;
 
 pub use config::{Config, ControlBy};
+pub use cpu::cpu_time;
 pub use error::Error;
 pub use forkserver::Forks;
 pub use inside::Inside;

@@ -146,6 +146,12 @@ mod tests {
         );
         kick.retire();
         held.into_iter().for_each(|thread| thread.join().unwrap());
+        // The reader that `retire` has started may be blocked. Let it end, so that it does not
+        // empty the counter below.
+        while Arc::strong_count(&kick) > 1 {
+            kick.event.write(1).unwrap();
+            thread::yield_now();
+        }
         // Fill the counter a second time, so that a further write would block forever.
         kick.event.write(1).unwrap();
         kick.event.read().unwrap();

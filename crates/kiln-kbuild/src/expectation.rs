@@ -138,14 +138,13 @@ mod tests {
 
     #[test]
     fn a_table_has_every_answer_that_is_not_too_long() {
-        let dir = std::env::temp_dir().join(format!("kiln-known-{}", std::process::id()));
-        let cipher = dir.join("ciphers/toy");
+        let dir = tempfile::tempdir().unwrap();
+        let cipher = dir.path().join("ciphers/toy");
         fs::create_dir_all(&cipher).unwrap();
         fs::write(cipher.join("toy.c"), "").unwrap();
         let vectors = "# here\nalg = toy\nkey = 0102\npt = \"a\"\nct = ff\n\nalg = toy\nmsg = 2049 * 00\nmd = 01\n";
         fs::write(cipher.join("vectors.txt"), vectors).unwrap();
-        let table = known_answers(&dir).unwrap();
-        fs::remove_dir_all(&dir).unwrap();
+        let table = known_answers(dir.path()).unwrap();
         assert!(table.contains("\n1,2,97,255,\n"), "{table}");
         assert!(
             table.contains("{ \"toy\", 0, 2, 0, 0, 1, 1, 0 },\n};"),

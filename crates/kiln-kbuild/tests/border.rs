@@ -365,8 +365,8 @@ fn compiles(kernel: &Path) -> bool {
 /// because the members have the same type.
 #[test]
 fn swapped_members_do_not_compile() {
-    let dir = tempfile();
-    let kernel = dir.join("kernel");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let kernel = dir.path().join("kernel");
     let copied = Command::new("cp")
         .arg("-r")
         .args([root().join("kernel"), kernel.clone()])
@@ -391,11 +391,4 @@ fn swapped_members_do_not_compile() {
         assert!(!compiles(&kernel), "{header}: {to}");
         fs::write(&path, good).expect("a copy");
     }
-    fs::remove_dir_all(&dir).expect("a copy");
-}
-
-fn tempfile() -> PathBuf {
-    let dir = std::env::temp_dir().join(format!("kiln-border-{}", std::process::id()));
-    fs::create_dir_all(&dir).expect("a temporary directory");
-    dir
 }

@@ -68,9 +68,9 @@ pub enum Error {
         source: io::Error,
     },
 
-    #[error("cannot read the kernel image '{}': {source}: name one such as arch/x86/boot/bzImage", .path.display())]
+    #[error("cannot read the kernel image '{}': {source}: name the image of a built kernel, such as DIR/arch/x86/boot/bzImage or /boot/vmlinuz-VERSION", .path.display())]
     Image { path: PathBuf, source: io::Error },
-    #[error("'{}' is not a bzImage: name one such as arch/x86/boot/bzImage", .0.display())]
+    #[error("'{}' is not a bzImage: name one, such as DIR/arch/x86/boot/bzImage or /boot/vmlinuz-VERSION", .0.display())]
     NotBzImage(PathBuf),
     #[error("--headers {}: {source}", path.display())]
     Headers { path: PathBuf, source: io::Error },
@@ -81,8 +81,8 @@ pub enum Error {
     )]
     NoRelease { headers: PathBuf, source: io::Error },
     #[error(
-        "apt has no package linux-image-{0}*-amd64: choose a kernel of this Debian release or of its backports and security \
-         updates, whose lists apt-get update reads, or name a kernel with --kernel and --headers"
+        "apt has no package linux-image-{0}*-amd64: see 'apt-cache search ^linux-image' after 'apt-get update' for the \
+         versions to give to --debian, or name a kernel with --kernel and --headers"
     )]
     NoImage(String),
     #[error(
@@ -94,7 +94,7 @@ pub enum Error {
     #[error("'{}' has no kernel's headers: apt-get install linux-headers-{release}", dir.display())]
     NoHeaders { dir: PathBuf, release: String },
     #[error(
-        "'{}' has no kernel's headers: apt-get install linux-headers-amd64, and name /lib/modules/VERSION/build",
+        "'{}' has no kernel headers: name /lib/modules/VERSION/build ('apt-get install linux-headers-amd64' creates one)",
         .0.display()
     )]
     NotHeaders(PathBuf),

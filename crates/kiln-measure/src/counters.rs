@@ -9,6 +9,7 @@ use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -190,21 +191,31 @@ impl Counters {
     /// Reads the kernel's counters.
     pub fn software(&self) -> Software {
         let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-        let mut clock = MaybeUninit::<libc::timespec>::zeroed();
-        // SAFETY: both structures consist of integers, so all-zero bytes are valid, and both are
-        // writable during the calls. If a call fails, its structure stays zero.
-        let (usage, clock) = unsafe {
+        // SAFETY: the structure consists of integers, so all-zero bytes are valid, and it is writable
+        // during the call. If the call fails, the structure stays zero.
+        let usage = unsafe {
             libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
-            libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, clock.as_mut_ptr());
-            (usage.assume_init(), clock.assume_init())
+            usage.assume_init()
         };
         Software {
-            task_clock_s: clock.tv_sec as f64 + clock.tv_nsec as f64 / 1e9,
+            task_clock_s: thread_cpu_time().as_secs_f64(),
             context_switches: (usage.ru_nvcsw + usage.ru_nivcsw) as u64,
             page_faults: (usage.ru_minflt + usage.ru_majflt) as u64,
             migrations: self.migrations.as_ref().and_then(read::<1>).map(|w| w[0]),
         }
     }
+}
+
+/// Returns the CPU time that the calling thread has used.
+pub fn thread_cpu_time() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is writable, and the call writes nothing else. The return value is ignored,
+    // because every Linux kernel has this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// Parses the words read from a group: the number of events, the time that the group was enabled,
@@ -294,15 +305,18 @@ mod tests {
     #[test]
     fn counters_count_or_give_a_reason() {
         let counters = Counters::open();
-        match counters.hardware() {
-            Some(before) => {
-                std::hint::black_box((0..100_000u64).fold(0, |x, n| std::hint::black_box(x ^ n)));
-                let counted = counters.hardware().unwrap().since(&before);
-                assert!(counted.instructions > 100_000.0, "{counted:?}");
-                assert_eq!(counters.refusal(), None);
-            }
-            None => assert!(counters.refusal().unwrap().contains("perf_event_open")),
+        if let Some(why) = counters.refusal() {
+            assert!(why.contains("perf_event_open"), "{why}");
+            assert_eq!(counters.hardware(), None);
+            return;
         }
+        // If others use the counters as well, the kernel gives each user only a part of the time.
+        let is_counted = || {
+            let before = counters.hardware()?;
+            std::hint::black_box((0..100_000u64).fold(0, |x, n| std::hint::black_box(x ^ n)));
+            Some(counters.hardware()?.since(&before).instructions > 100_000.0)
+        };
+        assert!((0..10_000).any(|_| is_counted() == Some(true)));
     }
 
     #[test]

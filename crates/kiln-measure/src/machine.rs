@@ -233,18 +233,19 @@ mod tests {
 
     #[test]
     fn mitigations_are_what_the_files_say() {
-        let dir = std::env::temp_dir().join(format!("kiln-mitigations-{}", std::process::id()));
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = temporary.path();
         fs::create_dir_all(dir.join("spectre_v3")).unwrap();
         fs::write(dir.join("spectre_v2"), "Mitigation: Retpolines\n").unwrap();
         fs::write(dir.join("meltdown"), "Not affected\n").unwrap();
-        let all = mitigations(&dir).unwrap();
-        fs::remove_dir_all(&dir).unwrap();
+        let all = mitigations(dir).unwrap();
         assert_eq!(all.len(), 3);
         assert_eq!(all["spectre_v2"], "Mitigation: Retpolines");
         assert_eq!(all["meltdown"], "Not affected");
         // An unreadable file is reported as unreadable instead of being omitted.
         assert!(all["spectre_v3"].starts_with("unreadable: "), "{all:?}");
-        assert_eq!(mitigations(&dir), None, "a directory that is not there");
+        let absent = dir.join("absent");
+        assert_eq!(mitigations(&absent), None, "a directory that is not there");
     }
 
     #[test]

@@ -54,6 +54,12 @@ impl CoreList {
         (first, physical)
     }
 
+    /// Returns the cores of this machine that are online, or `None` if they cannot be read.
+    pub fn online() -> Option<CoreList> {
+        let list = fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
+        list.trim().parse().ok()
+    }
+
     /// Returns the cores that this thread may currently use.
     pub fn allowed() -> Result<CoreList, PinError> {
         // SAFETY: cpu_set_t is an array of integers, so all-zero bytes are valid (the empty set).

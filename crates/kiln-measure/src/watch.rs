@@ -208,11 +208,15 @@ mod tests {
     fn a_core_that_spins_is_busy() {
         let core = current_core().unwrap();
         crate::pin(&core.to_string().parse().unwrap()).unwrap();
-        let (start, before) = (Instant::now(), busy_on(&[core]).unwrap());
-        while start.elapsed().as_millis() < 100 {
-            std::hint::spin_loop();
-        }
-        assert!(busy_on(&[core]).unwrap() > before);
+        // Time that the host steals is not busy time, so this may take several attempts.
+        let is_seen = || {
+            let (start, before) = (Instant::now(), busy_on(&[core]).unwrap());
+            while start.elapsed().as_millis() < 100 {
+                std::hint::spin_loop();
+            }
+            busy_on(&[core]).unwrap() > before
+        };
+        assert!((0..50).any(|_| is_seen()));
         assert_eq!(busy_on(&[core, usize::MAX]), None);
     }
 

@@ -78,7 +78,8 @@ impl From<kiln_tree::Error> for Error {
             | E::Variable(_)
             | E::NotATree { .. }
             | E::Git { .. }
-            | E::NotX86(_)
+            | E::NotATreeCommit { .. }
+            | E::Incomplete { .. }
             | E::BuiltInPlace { .. }
             | E::UnusablePath(_)
             | E::NotListed(_)
@@ -119,7 +120,6 @@ impl From<kiln_linux::Error> for Error {
             | E::NotDebian(..)
             | E::Apt { .. }
             | E::NoHeaders { .. }
-            | E::NotHeaders(_)
             | E::Init { .. }
             | E::NoQemu(_)
             | E::NoStart { .. }
@@ -158,6 +158,7 @@ impl From<kiln_linux::Error> for Error {
             | E::Libraries { .. }
             | E::NoMode { .. }
             | E::NoVirtioCrypto(_)
+            | E::NotHeaders(_)
             | E::SocketPath(_) => Error::Input(line),
         }
     }

@@ -113,6 +113,11 @@ fn read_text(path: &Path) -> Result<String, Error> {
     if bytes.len() as u64 > MOST_BYTES {
         return Err(fault(format!("it has more than {} MB", MOST_BYTES >> 20)));
     }
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return Err(Error::new(format!(
+            "cannot read '{shown}': it is UTF-16, not UTF-8: convert it with 'iconv -f UTF-16 -t UTF-8'"
+        )));
+    }
     let text =
         String::from_utf8(bytes).map_err(|_| fault("it is not text in UTF-8".to_string()))?;
     // Some editors and shells begin a text with a byte-order mark.
@@ -325,7 +330,8 @@ mod tests {
             (&b"{"[..], "ends in the middle of a record"),
             (b"", "is empty"),
             (b"[]", "not a JSON object"),
-            (b"\xff\xfe\0", "not text"),
+            (b"{\xff", "not text"),
+            (b"\xff\xfe{\0", "it is UTF-16"),
             (b"{\"context\": {}, \"benchmarks\": []}", "an array 'rows'"),
         ] {
             fs::write(&file, bytes).unwrap();

@@ -34,7 +34,7 @@ pub(crate) fn lost_state(kind: &RowType, rows: &[&Row]) -> Option<String> {
     }
     let count = |rows: &[&Row]| {
         format!(
-            "{} results wrong and {} FPU states of user space lost after {} interrupts of FPU sections",
+            "{} wrong results and {} lost FPU states of user space in {} interrupts of FPU sections",
             sum(rows, results),
             sum(rows, users),
             sum(rows, &loss.hit)
@@ -71,7 +71,7 @@ pub(crate) fn lost_state(kind: &RowType, rows: &[&Row]) -> Option<String> {
     let control = match control.is_empty() {
         true => String::new(),
         false => format!(
-            "; the control, which saves nothing, must lose state, that of user space even without interrupts: {}",
+            ". The control saves nothing and must lose both kinds of state: {}",
             count(&control)
         ),
     };
@@ -105,8 +105,8 @@ mod tests {
         let none = row("none", 100, 50, None);
         let text = said("fpu", json!([row("nested", 1000, 0, Some(500.0)), none]));
         assert!(
-            text.starts_with("No state was lost: 0 results wrong")
-                && text.contains("without interrupts: 50 results wrong"),
+            text.starts_with("No state was lost: 0 wrong results")
+                && text.contains("must lose both kinds of state: 50 wrong results"),
             "{text}"
         );
         // The three cases: the control policy has no wrong results, no interrupt hit a section, and
@@ -134,7 +134,7 @@ mod tests {
             ]),
         );
         assert!(
-            text.starts_with("State was lost: 1 results wrong"),
+            text.starts_with("State was lost: 1 wrong results"),
             "{text}"
         );
     }
@@ -153,7 +153,7 @@ mod tests {
         );
         assert!(
             text.starts_with(
-                "No state was lost: 0 results wrong and 0 FPU states of user space lost after 10 "
+                "No state was lost: 0 wrong results and 0 lost FPU states of user space in 10 "
             ),
             "{text}"
         );

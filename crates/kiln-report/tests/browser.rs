@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,9 @@ use serde_json::{json, Value};
 
 const CHECK: &str = include_str!("browser/check.js");
 /// Maximum time a browser may run before it is killed.
-const PATIENCE: Duration = Duration::from_secs(100);
+const PATIENCE: Duration = Duration::from_secs(600);
+/// Held while a browser runs, because two at once are slow.
+static BROWSER: Mutex<()> = Mutex::new(());
 
 fn browser() -> Option<PathBuf> {
     let names = ["chromium", "chromium-browser", "google-chrome", "chrome"];
@@ -69,11 +72,13 @@ fn look(browser: &Path, frames: &[Frame]) -> (Vec<Value>, Vec<String>) {
     let file = dir.path().join("frames.html");
     fs::write(&file, doc).unwrap();
     let (out, err) = (dir.path().join("out"), dir.path().join("err"));
+    let _turn = BROWSER.lock().unwrap_or_else(PoisonError::into_inner);
     let mut child = Command::new(browser)
         .args([
             "--headless",
             "--no-sandbox",
             "--disable-gpu",
+            "--disable-dev-shm-usage",
             "--no-first-run",
             "--window-size=1400,1000",
         ])

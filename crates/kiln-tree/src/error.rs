@@ -56,8 +56,28 @@ pub enum Error {
     /// A git operation failed; `what` names the operation or the path, and `why` is the reason.
     #[error("git: {what}: {why}")]
     Git { what: String, why: String },
-    #[error("'{}' has no arch/x86/crypto, which Kiln builds: name a complete Linux source tree", .0.display())]
-    NotX86(PathBuf),
+    /// A git revision is not one of a kernel.
+    #[error(
+        "'{}' is a commit of the git repository '{}', which is not a Linux source tree ({why}): run kiln in a kernel's \
+         repository, or name one: DIR@REVISION",
+        revision.display(), repository.display()
+    )]
+    NotATreeCommit {
+        revision: PathBuf,
+        repository: PathBuf,
+        why: String,
+    },
+    /// The tree lacks a file or directory that Kiln needs.
+    #[error(
+        "'{}' (Linux {version}) has no {lacks}, which Kiln needs: name a complete Linux source tree (tested: 6.1, 6.12, \
+         7.3)",
+        dir.display()
+    )]
+    Incomplete {
+        dir: PathBuf,
+        version: String,
+        lacks: &'static str,
+    },
     /// The tree contains build products among its sources; `trace` is one of them.
     #[error(
         "'{}' was built in place ({trace}) and git does not tell its sources from the rest: run 'make mrproper' there, \

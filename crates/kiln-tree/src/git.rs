@@ -155,14 +155,18 @@ impl Repository {
         }))
     }
 
-    /// Returns the name by which users know the repository: that of its directory.
+    /// Returns the directory by which users know the repository.
+    pub(crate) fn top(&self) -> &Path {
+        match self.common.parent() {
+            Some(top) if self.common.ends_with(".git") => top,
+            _ => &self.common,
+        }
+    }
+
+    /// Returns the name of that directory.
     pub(crate) fn name(&self) -> String {
-        let last = |path: &Path| path.file_name().map(OsStr::to_owned);
-        let named = match last(&self.common) {
-            Some(name) if name == ".git" => self.common.parent().and_then(last),
-            other => other,
-        };
-        named.unwrap_or_default().to_string_lossy().into_owned()
+        let name = self.top().file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
     }
 
     /// Looks up a revision. Returns `None` if the repository does not have this commit.

@@ -134,9 +134,9 @@ fn parse(text: &str, name: &str) -> Result<Vec<Entry>, String> {
             value.push_str(line.trim());
             continue;
         }
-        let (key, value) = line
-            .split_once(':')
-            .ok_or_else(|| wrong("expected 'key: value', as described in docs/TREES.md"))?;
+        let (key, value) = line.split_once(':').ok_or_else(|| {
+            wrong("expected a line such as 'driver: xts-aes-vaes-avx2' (docs/TREES.md)")
+        })?;
         fields.push((number, key.trim().to_owned(), value.trim().to_owned()));
     }
     Ok(entries)
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_list_is_said_with_the_line() {
         for (text, why) in [
-            ("oracle leaks", "list:1: expected 'key: value', as described in docs/TREES.md"),
+            ("oracle leaks", "list:1: expected a line such as 'driver: xts-aes-vaes-avx2' (docs/TREES.md)"),
             (" x", "list:1: continues no line"),
             ("\nwhere: x\n", "list:2: names no oracle"),
             (

@@ -392,10 +392,11 @@ fn benchmark(cache: &Cache) -> Result<(), Error> {
 pub(crate) fn prepare(plan: &Plan, cache: &Cache) -> Result<(Taken, Services), Error> {
     File::create(&cache.log).map_err(|e| Error::cache(&cache.log, e))?;
     let config = &plan.config;
-    let name = "arch/x86/configs/x86_64_defconfig";
-    let defconfig = fs::read(cache.source.join(name)).map_err(|e| Error::NotATree {
+    let lacks = "arch/x86/configs/x86_64_defconfig";
+    let defconfig = fs::read(cache.source.join(lacks)).map_err(|_| Error::Incomplete {
         dir: plan.source.dir.clone(),
-        why: format!("{name}: {e}"),
+        version: plan.source.version.to_string(),
+        lacks,
     })?;
     let wanted = format!("{:016x}", hash(&[&defconfig, &config.key().to_le_bytes()]));
     let stamp = cache.dir.join("configured");

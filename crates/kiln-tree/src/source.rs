@@ -154,13 +154,19 @@ impl Source {
             Place::Directory(dir) => return Source::open(&dir),
             Place::Revision(repository, commit) => (repository, commit),
         };
+        let top = repository.top().to_owned();
         let checkout = check_out(repository, commit, extent, progress)?;
         let not_a_tree = |e| match e {
-            Error::NotATree { why, .. } => Error::NotATree {
-                dir: name.to_owned(),
+            Error::NotATree { why, .. } => Error::NotATreeCommit {
+                revision: name.to_owned(),
+                repository: top,
                 why,
             },
-            Error::NotX86(_) => Error::NotX86(name.to_owned()),
+            Error::Incomplete { version, lacks, .. } => Error::Incomplete {
+                dir: name.to_owned(),
+                version,
+                lacks,
+            },
             other => other,
         };
         let mut source = Source::open(&checkout.source()).map_err(not_a_tree)?;
@@ -228,8 +234,14 @@ impl Source {
         if !dir.join("Kbuild").is_file() {
             return Err(not("no Kbuild file"));
         }
-        if !dir.join("arch/x86/crypto").is_dir() {
-            return Err(Error::NotX86(shown));
+        let lacks = "arch/x86/crypto";
+        if !dir.join(lacks).is_dir() {
+            let version = version.to_string();
+            return Err(Error::Incomplete {
+                dir: shown,
+                version,
+                lacks,
+            });
         }
         let kind = farm::kind(&dir).map_err(|trace| Error::BuiltInPlace {
             dir: shown.clone(),

@@ -69,7 +69,7 @@ impl Change {
                 let found = Repository::find(&source.dir)?;
                 let found = found.ok_or_else(|| {
                     not(format!(
-                        "'{}' is not in a git repository",
+                        "'{}' is not in a git repository: name a kernel's git clone, or leave --since out",
                         source.dir.display()
                     ))
                 })?;

@@ -91,9 +91,10 @@ impl Defaults {
             1 + before.iter().filter(|byte| **byte == b'\n').count()
         };
         let table: Table = toml::from_str(text).map_err(|e| {
-            let line = e.span().map_or(1, |span| line(&span));
+            let number = e.span().map_or(1, |span| line(&span));
+            let line = text.lines().nth(number - 1).unwrap_or_default().trim();
             Error::input(format!(
-                "{}:{line}: {}: correct this line, or use --no-defaults",
+                "{}:{number}: '{line}': {}: correct this line, or use --no-defaults",
                 file.display(),
                 e.message()
             ))

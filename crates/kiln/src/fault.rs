@@ -218,7 +218,10 @@ fn one_line(e: &clap::Error, args: &[String]) -> String {
             // whole argument.
             let whole = args.iter().find(|arg| arg.starts_with(flag));
             let number = whole.map_or(flag, String::as_str);
-            format!("unexpected '{number}': numbers cannot be negative")
+            let before = args.iter().take_while(|arg| *arg != number).last();
+            let owner = before.filter(|arg| arg.starts_with("--"));
+            let owner = owner.map_or(String::new(), |flag| format!("{flag}: "));
+            format!("{owner}unexpected '{number}': the number cannot be negative")
         }
         ErrorKind::UnknownArgument if flag.starts_with('-') => {
             format!("unknown flag '{flag}'{near}")
@@ -384,11 +387,11 @@ mod tests {
             ),
             (
                 &["kiln", "list", "--seed", "-1"],
-                "unexpected '-1': numbers cannot be negative: see 'kiln list --help'",
+                "--seed: unexpected '-1': the number cannot be negative: see 'kiln list --help'",
             ),
             (
                 &["kiln", "ipsec", "--replay-window", "-64"],
-                "unexpected '-64': numbers cannot be negative: see 'kiln ipsec --help'",
+                "--replay-window: unexpected '-64': the number cannot be negative: see 'kiln ipsec --help'",
             ),
             (
                 &["kiln", "benchmark"],

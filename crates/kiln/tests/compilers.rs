@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::common::{fault, kiln, kiln_with, Run};
+use crate::common::{fault, kiln, kiln_with, until_measured, Run};
 use serde_json::Value;
 
 const CACHE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/compilers-cache");
@@ -14,7 +14,7 @@ const CACHE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/compilers-cache");
 fn compilers(args: &[&str]) -> Run {
     let mut all = vec!["compilers", "--quick"];
     all.extend(args);
-    kiln_with(&all, &[("XDG_CACHE_HOME", CACHE)])
+    until_measured(|| kiln_with(&all, &[("XDG_CACHE_HOME", CACHE)]))
 }
 
 /// Writes a shell script that acts as a compiler by calling another compiler.

@@ -180,7 +180,7 @@ fn nothing_is_written_when_anything_is_wrong() {
     };
     let data = [1; 64];
     refused(&key, &data[..15], &[], "at least 16");
-    refused(&key, &[], &[], "the data has 0 bytes");
+    refused(&key, &[], &[], "has 0 bytes");
     refused(&key[2..], &data, &[], "63 bytes");
     refused(&key[1..], &data, &[], "hex digits");
     refused("xy", &data, &[], "not a hex digit");

@@ -268,8 +268,11 @@ fn the_nearest_file_counts_alone() {
 fn a_file_that_cannot_be_used_is_one_line() {
     let place = Place::new();
     for (text, line) in [
-        ("# x\nspeed = 1\n", "kiln.toml:2: unknown field `speed`"),
-        ("cpu = 3\n", "kiln.toml:1: invalid type"),
+        (
+            "# x\nspeed = 1\n",
+            "kiln.toml:2: 'speed = 1': unknown field `speed`",
+        ),
+        ("cpu = 3\n", "kiln.toml:1: 'cpu = 3': invalid type"),
         ("cpu = \"0\"\n\nout = [\n", "kiln.toml:"),
         ("libraries = [\"opensll\"]\n", "kiln.toml:1: libraries: "),
         ("cpu = \"0-\"\n", "kiln.toml:1: cpu: "),

@@ -56,17 +56,6 @@ fn new_guests() {
     }
 }
 
-/// Returns the CPU time that all threads of a process have used so far.
-fn cpu_time(pid: u32) -> Duration {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
-    let of = |task: fs::DirEntry| {
-        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
-        text.split(' ').next()?.parse::<u64>().ok()
-    };
-    let all = tasks.into_iter().flatten().flatten();
-    Duration::from_nanos(all.filter_map(of).sum())
-}
-
 /// Returns the private memory of a process and its proportional share of shared memory, in KiB.
 fn memory(pid: u32) -> Option<(u64, u64)> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
@@ -96,7 +85,11 @@ fn idle_guests() {
         .into_iter()
         .chain([device.child.id()])
         .collect();
-    let total = || all.iter().map(|pid| cpu_time(*pid)).sum::<Duration>();
+    let total = || {
+        all.iter()
+            .filter_map(|pid| kiln_device::cpu_time(*pid))
+            .sum::<Duration>()
+    };
     let (before, start) = (total(), Instant::now());
     sleep(Duration::from_secs(10));
     let share = (total() - before).as_secs_f64() / start.elapsed().as_secs_f64();

@@ -38,7 +38,7 @@ const CASES: &[Case] = &[
     (&["linux", "selftest", "gcm(ase)"], 2, "'gcm(ase)'", "did you mean 'gcm(aes)'"),
     // Invalid numbers: the message gives the allowed values.
     (&["speed", "xts(aes)", "--len", "15"], 2, "length 15", "16"),
-    (&["speed", "gcm(aes)", "--key-bits", "512"], 2, "key size 512", "256"),
+    (&["speed", "gcm(aes)", "--key-bits", "512"], 2, "--key-bits 512", "256"),
     (&["speed", "sha256", "--multi", "4096"], 2, "--multi 4096: this process may use", "or for all"),
     (&["speed", "sha256", "--multi", "two"], 2, "'two'", "a number of threads, or all"),
     (&["ipsec", "--packet-rate", "9,1"], 2, "--packet-rate", "the low one first"),
@@ -74,6 +74,8 @@ const CASES: &[Case] = &[
     (&["linux", "build", "--tree", "/no/tree"], 2, "'/no/tree'", "name the directory"),
     (&["fpu", "--policy", "tree:/no/tree"], 2, "'/no/tree'", "name the directory"),
     (&["compilers", "--subject", "no-such.c"], 2, "'no-such.c'", "'kiln compilers --list'"),
+    (&["linux", "build", "--headers", "/etc"], 2, "'/etc' has no kernel headers", "name /lib/modules/VERSION/build"),
+    (&["linux", "fidelity", "--kernel", "no-such", "--headers", "/etc"], 2, "'no-such'", "name the image of a built kernel"),
     (&["budget", "--header", "/no/dir/h"], 2, "/no/dir/h", "in a directory you may write to"),
     (&["list", "--out", "/dev/null/x"], 2, "'/dev/null/x'", "a directory you may write to"),
     (&["serve", "--socket", "/no/dir/kiln.sock"], 2, "/no/dir/kiln.sock", "in a directory you may write to"),
@@ -86,7 +88,7 @@ const CASES: &[Case] = &[
     (&["compilers", "--against", "gcc/O2/aes-generic/default"], 2, "--against", "--explain CELL"),
     (&["fpu", "--policy", "bh-off", "--fallback", "cryptd"], 2, "--fallback", "legacy"),
     (&["budget", "crc32c", "--op", "decrypt"], 2, "--op: crc32c", "leave it out"),
-    (&["speed", "sha256", "--key-bits", "256"], 2, "key size 256", "leave --key-bits out"),
+    (&["speed", "sha256", "--key-bits", "256"], 2, "--key-bits 256", "leave this option out"),
     (&["speed", "sha256", "--latency", "--len", "64"], 2, "--latency", "xts(aes)"),
     // Invalid numbers for common flags.
     (&["list", "--seed", "-1"], 2, "'-1'", "cannot be negative"),

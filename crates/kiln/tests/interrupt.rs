@@ -154,8 +154,6 @@ fn ctrl_c_ends_what_waits_for_a_device() {
         mode => [&ctrlq[..], &[mode, "--workers", "3", "--socket"]].concat(),
     };
     let commands = [
-        // Interrupt the polling command first, because it keeps all its cores busy, and the other
-        // commands need them.
         with("poll"),
         with("wait"),
         with("async"),
@@ -167,11 +165,13 @@ fn ctrl_c_ends_what_waits_for_a_device() {
     ];
     let dir = tempfile::tempdir().unwrap();
     for conduct in [Conduct::Deaf, Conduct::Mute, Conduct::Idle, Conduct::Fills] {
-        let mut all = Vec::new();
+        // Run one command at a time. If commands competed for the cores, virtio-check could give up
+        // before it is interrupted.
         for (n, command) in commands.iter().enumerate() {
+            let what = format!("{} with {conduct:?}", command.join(" "));
             let path = dir.path().join(format!("{conduct:?}{n}"));
             let waits = serve(&path, conduct);
-            let child = Command::new(env!("CARGO_BIN_EXE_kiln"))
+            let mut child = Command::new(env!("CARGO_BIN_EXE_kiln"))
                 .args(command)
                 .arg(&path)
                 .stdin(Stdio::null())
@@ -179,17 +179,8 @@ fn ctrl_c_ends_what_waits_for_a_device() {
                 .stderr(Stdio::null())
                 .spawn()
                 .unwrap();
-            all.push((
-                format!("{} with {conduct:?}", command.join(" ")),
-                waits,
-                child,
-            ));
-        }
-        for (what, waits, child) in &all {
-            until(what, || waits() && catches_sigint(child.id()));
-        }
-        sleep(Duration::from_millis(300));
-        for (what, _, mut child) in all {
+            until(&what, || waits() && catches_sigint(child.id()));
+            sleep(Duration::from_millis(300));
             let is_there = child.try_wait().unwrap().is_none();
             assert!(is_there, "{what}: the control, it waits");
             let start = Instant::now();

@@ -254,7 +254,7 @@ fn a_slower_cipher_moves_the_knee_and_another_seed_does_not() {
     let is_shown = |slow: &Knees, fast: &Knees, reseeded: &Knees| {
         reseeded.overlaps(fast) && slow.highest()[2] < fast.highest()[0]
     };
-    for process in 0..12 {
+    for process in 0..40 {
         slow.measure("generic", "1");
         fast.measure("generic,aesni", "1");
         reseeded.measure("generic,aesni", "2");

@@ -221,6 +221,19 @@ fn what_is_no_revision_is_told_in_one_line() {
     let compared = kiln(&["compare", &sides[0], &sides[1]]);
     assert_eq!(compared.status, 2, "{compared:?}");
 
+    // A commit of a repository that is not a kernel's: the error must name the repository.
+    let commit = Command::new("git")
+        .arg("-C")
+        .arg(dir.path())
+        .args(["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q"])
+        .args(["--allow-empty", "-m", "a"])
+        .status();
+    assert!(commit.unwrap().success());
+    let foreign = format!("the git repository '{}'", dir.path().display());
+    fault(&kiln(&["tree", &name("HEAD")]), 2, &foreign);
+    let sides = [name("HEAD"), name("HEAD")];
+    fault(&kiln(&["compare", &sides[0], &sides[1]]), 2, &foreign);
+
     // If a tree is not in a git repository, the changes to it cannot be determined.
     let tree = tempfile::tempdir().unwrap();
     for path in ["Kbuild", "arch/x86/crypto/Makefile"] {

@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use crate::device::{until, Device};
+use crate::device::{until, was_late, Device};
 use crate::guest::{Guest, LEFT};
 use kiln_virtio::sample::destroy;
 
@@ -77,17 +77,25 @@ fn a_guest_whose_memory_goes_harms_no_other() {
 
 #[test]
 fn a_stop_serves_what_is_there() {
-    let device = Device::start(&["--max-ops", "100"]);
-    let mut guest = guest(&device);
-    let session = guest.create();
-    // Send more requests than the rate allows, so that the device is still processing them when
-    // SIGTERM arrives.
-    guest.pile_up(session, 30);
-    device.signal(libc::SIGTERM);
-    let (status, log) = device.end();
-    assert_eq!(status, Some(0), "{log}");
-    assert_eq!(guest.used(true), 30);
-    assert!(log.contains("requests=31"), "{log}");
+    for _ in 0..3 {
+        let device = Device::start(&["--max-ops", "100"]);
+        let mut guest = guest(&device);
+        let session = guest.create();
+        // Send more requests than the rate allows, so that the device is still processing them
+        // when SIGTERM arrives.
+        guest.pile_up(session, 30);
+        device.signal(libc::SIGTERM);
+        let (status, log) = device.end();
+        assert_eq!(status, Some(0), "{log}");
+        // On a busy machine, the guest may miss the device's time limit, so try again.
+        if was_late(&log, 1) {
+            continue;
+        }
+        assert_eq!(guest.used(true), 30);
+        assert!(log.contains("requests=31"), "{log}");
+        return;
+    }
+    panic!("the guest did not finish in time, three times in a row");
 }
 
 #[test]

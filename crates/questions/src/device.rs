@@ -114,7 +114,8 @@ fn spawn_on(command: &mut Command, cores: Option<&CoreList>) -> Result<Child, Er
     let child = match done {
         Ok(allowed) if allowed == *cores => start(command),
         _ => Err(Error::input(format!(
-            "--device-cpu {cores}: this process may not use all of these cores, or not all exist: 'nproc' counts those it may use"
+            "--device-cpu {cores}: {}",
+            why_unusable(cores, CoreList::online())
         ))),
     };
     match (pin_within(&before, &before), child) {
@@ -125,6 +126,18 @@ fn spawn_on(command: &mut Command, cores: Option<&CoreList>) -> Result<Child, Er
             Err(fault(e))
         }
         (Err(_), Err(e)) => Err(e),
+    }
+}
+
+/// Explains why a process cannot be pinned to these cores.
+fn why_unusable(cores: &CoreList, online: Option<CoreList>) -> String {
+    let absent = |online: &CoreList| cores.without(online);
+    match online.map(|online| (absent(&online), online)) {
+        Some((absent, online)) if !absent.cores().is_empty() => {
+            format!("core {absent} is not online: name some of {online}")
+        }
+        _ => "this process may not use all of these cores: a cgroup or a container excludes some"
+            .to_string(),
     }
 }
 
@@ -161,28 +174,15 @@ pub(crate) fn explain(socket: &Path, is_given: bool, error: &kiln_driver::Error)
     Error::lacks(line)
 }
 
-/// Returns the CPU time that the threads of a process and of its children have used so far
-/// (proc(5), schedstat). Children are included because a device serves each guest in a separate
-/// process. The time of threads that have exited is not included.
-pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
-    let mut ns = 0;
-    for child in children(pid) {
+/// Returns the CPU time that a device has used so far, given the process ID of its server. Each guest
+/// is served by a child of that process. The time of children that have exited is not included.
+pub(crate) fn cpu_time(server: u32) -> Option<Duration> {
+    let mut time = kiln_device::cpu_time(server)?;
+    for child in children(server) {
         // A child may have exited since the list was read.
-        ns += threads_time(child).unwrap_or(0);
+        time += kiln_device::cpu_time(child).unwrap_or_default();
     }
-    Some(Duration::from_nanos(ns + threads_time(pid)?))
-}
-
-fn threads_time(pid: u32) -> Option<u64> {
-    let tasks = fs::read_dir(Path::new("/proc").join(pid.to_string()).join("task")).ok()?;
-    let mut ns = 0;
-    for task in tasks.flatten() {
-        let Ok(stat) = fs::read_to_string(task.path().join("schedstat")) else {
-            continue;
-        };
-        ns += stat.split_whitespace().next()?.parse::<u64>().ok()?;
-    }
-    Some(ns)
+    Some(time)
 }
 
 /// Returns the process IDs of a process's children.
@@ -203,22 +203,47 @@ fn children(pid: u32) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader};
+
     use super::*;
 
     #[test]
-    fn time_that_is_spent_is_seen() {
-        let me = std::process::id();
-        let before = cpu_time(me).unwrap();
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_millis(30) {
-            std::hint::spin_loop();
-        }
-        assert!(cpu_time(me).unwrap() > before);
-        assert_eq!(cpu_time(u32::MAX), None);
-        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        assert!(children(me).contains(&child.id()));
-        assert!(!children(child.id()).contains(&me));
-        child.kill().unwrap();
-        child.wait().unwrap();
+    fn a_core_that_is_not_online_is_named() {
+        let list = |text: &str| -> CoreList { text.parse().unwrap() };
+        let why = |online| why_unusable(&list("1-2"), online);
+        assert_eq!(
+            why(Some(list("0-1"))),
+            "core 2 is not online: name some of 0-1"
+        );
+        let excluded = "a cgroup or a container excludes some";
+        assert!(why(Some(list("0-3"))).contains(excluded));
+        assert!(why(None).contains(excluded));
+    }
+
+    #[test]
+    fn the_time_of_children_is_included() {
+        // The inner shell computes, reports, and waits until its input is closed.
+        let inner = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo done; read line";
+        let mut server = Command::new("sh")
+            .args(["-c", "sh -c \"$0\"; true", inner])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let stdout = server.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        assert_eq!(line, "done\n");
+        let children = children(server.id());
+        assert_eq!(children.len(), 1);
+        let of_child = kiln_device::cpu_time(children[0]).unwrap();
+        let of_server = kiln_device::cpu_time(server.id()).unwrap();
+        assert!(of_child > Duration::ZERO);
+        // Read last, because the times of both can still grow.
+        assert!(cpu_time(server.id()).unwrap() >= of_child + of_server);
+        drop(server.stdin.take());
+        server.wait().unwrap();
+        // Process IDs are smaller than this (proc_sys_kernel(5), pid_max).
+        assert_eq!(cpu_time(1 << 22), None);
     }
 }

@@ -88,6 +88,8 @@ mod tests {
 
     use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
+    use crate::fork_lock::fork_alone;
+
     const SIGNALS: [u32; 4] = [12, 13, 14, 21];
 
     fn message(request: u32, fd: OwnedFd) -> Message {
@@ -136,6 +138,7 @@ mod tests {
     /// long as the socket.
     #[test]
     fn a_call_keeps_no_other_file_open() {
+        let _alone = fork_alone();
         for sent_before in [true, false] {
             let (reader, writer) = std::io::pipe().unwrap();
             let (call, theirs) = UnixStream::pair().unwrap();

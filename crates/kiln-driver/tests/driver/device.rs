@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use kiln_virtio::{Guest, Limits, Services, Worker};
 use vhost::vhost_user::message::VhostUserProtocolFeatures;
@@ -291,8 +292,11 @@ impl Device {
                 let mut daemon =
                     VhostUserDaemon::new("device".into(), backend.clone(), backend.memory.clone())
                         .unwrap();
+                // The backend may need the handle as soon as the daemon has started.
+                let mut hang_up = backend.hang_up.lock().unwrap();
                 daemon.start(&mut listener).unwrap();
-                *backend.hang_up.lock().unwrap() = daemon.shutdown_handle();
+                *hang_up = daemon.shutdown_handle();
+                drop(hang_up);
                 *handle.lock().unwrap() = daemon.shutdown_handle();
                 let _ = daemon.wait();
             }
@@ -313,9 +317,21 @@ impl Device {
 
     /// Disconnects the current driver.
     pub(crate) fn kill(&self) {
-        if let Some(handle) = &*self.current.lock().unwrap() {
+        // The device begins to serve a driver before it stores the handle.
+        let limit = Instant::now() + Duration::from_secs(20);
+        while !self.hang_up() {
+            assert!(Instant::now() < limit, "no driver to disconnect");
+            thread::yield_now();
+        }
+    }
+
+    /// Disconnects the current driver. Returns false if no driver has connected yet.
+    fn hang_up(&self) -> bool {
+        let current = self.current.lock().unwrap();
+        if let Some(handle) = &*current {
             handle.shutdown();
         }
+        current.is_some()
     }
 
     /// Returns the number of sessions on connection number `turn`.
@@ -326,7 +342,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        self.kill();
+        self.hang_up();
         // If the device is still waiting for another driver, leave its thread running until the
         // process exits.
         let thread = self.thread.take();

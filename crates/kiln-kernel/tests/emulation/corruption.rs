@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use kiln_kernel::cipher::{Impl, Op};
 use kiln_kernel::irq::{Arrivals, Breakpoints, CrossCore, Step, Stepping, Timer};
 use kiln_kernel::load::{all_impls, best_impl, Load, TaskWork};
+use kiln_measure::counters::thread_cpu_time;
 
 use crate::machine::{
     assert_clean, attach, boot, config, correct_policies, interrupted, messages, plan, policy,
@@ -52,18 +53,8 @@ pub(crate) fn trace(load: &mut Load<'_>, operations: u64) -> BTreeSet<u64> {
     stepping.addresses(1)
 }
 
-/// Returns the CPU time that the calling thread has used.
-fn cpu_time() -> Duration {
-    // SAFETY: the call only fills a local structure.
-    unsafe {
-        let mut t: libc::timespec = std::mem::zeroed();
-        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut t);
-        Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
-    }
-}
-
 fn since((wall, cpu): (Instant, Duration)) -> (Duration, Duration) {
-    (wall.elapsed(), cpu_time() - cpu)
+    (wall.elapsed(), thread_cpu_time() - cpu)
 }
 
 /// Totals over several runs: interrupts in sections, all interrupts, and time.
@@ -105,7 +96,7 @@ pub(crate) fn interrupt(
     rate: &mut Rate,
     mut each: impl FnMut(),
 ) {
-    let started = (Instant::now(), cpu_time());
+    let started = (Instant::now(), thread_cpu_time());
     repeat_until("interrupts into sections", || {
         load.run(ops);
         each();
@@ -268,7 +259,7 @@ fn stepping_corrupts_nothing() {
                 let mut load = attach(&mut cpu, plan);
                 load.set_stepping(true, false);
                 let mut stepping = Stepping::start(load.cpu(), Step::Every).expect("stepping");
-                let started = (Instant::now(), cpu_time());
+                let started = (Instant::now(), thread_cpu_time());
                 load.run(4);
                 rate.add(&mut load, since(started));
                 let (instructions, _) = stepping.instructions();

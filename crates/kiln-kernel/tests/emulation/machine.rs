@@ -23,7 +23,7 @@ const SEED: &str = "KILN_SEED";
 
 /// Time limit for the process of a test. A test that exceeds the limit counts as hung. The limit is
 /// long enough for a busy machine.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// Runs `body` in a separate process, with the seed as its argument. The process executes this test
 /// binary, but runs only the calling test.

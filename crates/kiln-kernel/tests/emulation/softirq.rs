@@ -1,7 +1,7 @@
 //! Tests the limits of the softirq loop, ksoftirqd and the kworker. No softirq or work item may be
 //! lost.
 
-use kiln_kernel::cpu::{kiln_tsc_hz, Config};
+use kiln_kernel::cpu::{kiln_tsc_hz, Config, Cpu};
 use kiln_kernel::storm::Storm;
 
 use crate::machine::{boot, run_alone};
@@ -13,6 +13,22 @@ fn assert_served(storm: &Storm) {
     assert_eq!(storm.works_run, storm.works_accepted, "{storm:?}");
     assert_eq!(storm.works_misplaced, 0, "{storm:?}");
     assert_eq!((storm.count_before, storm.count_after), (0, 0), "{storm:?}");
+}
+
+/// Runs a storm until its first loop serves all softirqs, at most 20 times. The loop also ends
+/// after 2 ms, so it serves fewer softirqs if the host takes the CPU away for that long.
+#[track_caller]
+fn run_in_one_loop(cpu: &mut Cpu, storm: Storm) -> Storm {
+    let mut last = storm;
+    for _ in 0..20 {
+        cpu.reset_stats();
+        last = storm.run(cpu);
+        assert_served(&last);
+        if last.first_loop == storm.raises {
+            break;
+        }
+    }
+    last
 }
 
 #[test]
@@ -45,9 +61,8 @@ fn less_than_the_limits_stays_out_of_ksoftirqd() {
         let storm = Storm {
             raises: 3,
             ..Storm::default()
-        }
-        .run(&mut cpu);
-        assert_served(&storm);
+        };
+        let storm = run_in_one_loop(&mut cpu, storm);
         assert_eq!((storm.first_loop, storm.by_ksoftirqd), (3, 0));
         assert_eq!(cpu.stats().softirqs_deferred, 0);
     });
@@ -93,13 +108,12 @@ fn a_wish_to_reschedule_ends_the_loop() {
         assert_served(&quick);
         assert_eq!(quick.first_loop, 1, "{quick:?}");
         // If no other task is waiting, the loop continues.
-        let mut cpu_alone = Storm {
+        let cpu_alone = Storm {
             bystander: false,
             raises: 5,
             ..storm
         };
-        cpu_alone = cpu_alone.run(&mut cpu);
-        assert_served(&cpu_alone);
+        let cpu_alone = run_in_one_loop(&mut cpu, cpu_alone);
         assert_eq!(cpu_alone.first_loop, 5, "{cpu_alone:?}");
     });
 }

@@ -8,6 +8,7 @@ mod layering;
 mod leftovers;
 mod names;
 mod opcodes;
+mod precompiled;
 mod section;
 mod subjects;
 mod symbols;
@@ -310,6 +311,21 @@ fn law_4_control_warnings() {
         assert!(strict.is_err(), "-Werror let {offender} pass");
         assert_caught(&subjects::complaints(&strict), warning);
     }
+}
+
+// The build precompiles the intrinsics, which must not change the objects.
+
+#[test]
+fn objects_are_the_same_without_precompiled_headers() {
+    assert_lawful(under_every_compiler(plain, |built| {
+        precompiled::changed(built, &[])
+    }));
+}
+
+#[test]
+fn control_objects_with_another_flag_are_not_the_same() {
+    let changed = precompiled::changed(default_build(), &["-O1"]);
+    assert_caught(&changed, "ciphers/");
 }
 
 // Law 5: driver names and exported symbols follow naming conventions.

@@ -120,6 +120,8 @@ pub(crate) fn scratch() -> &'static Path {
             }
         }
         let dir = all.join(process::id().to_string());
+        // An earlier process with the same ID may have left this directory behind.
+        let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
         dir
     });

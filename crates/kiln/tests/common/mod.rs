@@ -37,6 +37,24 @@ impl Run {
         schema::check(&document);
         document
     }
+
+    /// Returns whether a row of the record has no result because the measurement was disturbed.
+    fn lacks_results(&self) -> bool {
+        let document: serde_json::Value = serde_json::from_slice(&self.bytes).unwrap_or_default();
+        let list = |field: &str| document[field].as_array().into_iter().flatten();
+        let is_disturbed = |note: &serde_json::Value| {
+            let note = note.as_str().unwrap_or_default();
+            note.ends_with("every sample was disturbed")
+                || note.ends_with("the clock never stood still")
+        };
+        // With a baseline, the ratio is null if too few rounds were left.
+        let lacks_ratio = |row: &serde_json::Value| {
+            let ratio = row.get("ratio");
+            ratio.is_some_and(serde_json::Value::is_null)
+        };
+        list("notes").any(is_disturbed)
+            || document["command"] == "speed" && list("rows").any(lacks_ratio)
+    }
 }
 
 fn command(args: &[&str]) -> Command {
@@ -70,6 +88,20 @@ pub fn kiln_with(args: &[&str], env: &[(&str, &str)]) -> Run {
     let mut command = command(args);
     command.envs(env.iter().copied());
     finish(command.spawn().unwrap())
+}
+
+/// Runs a measurement. Repeats it up to four times if it was disturbed so much that a row has no
+/// result, as can happen on a busy machine.
+pub fn until_measured(run: impl Fn() -> Run) -> Run {
+    let mut last = run();
+    for _ in 0..4 {
+        if !last.lacks_results() {
+            break;
+        }
+        println!("disturbed, so measured again: {last:?}");
+        last = run();
+    }
+    last
 }
 
 /// Runs the program with `input` on its stdin.

@@ -66,10 +66,15 @@ impl Device {
     }
 
     pub fn metrics(&self) -> String {
-        let mut stream = UnixStream::connect(self.path("metrics.sock")).unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
         let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
+        // On a busy machine, the device may close the connection before it has sent all metrics.
+        until("the metrics are complete", || {
+            let mut stream = UnixStream::connect(self.path("metrics.sock")).unwrap();
+            text.clear();
+            stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").is_ok()
+                && stream.read_to_string(&mut text).is_ok()
+                && text.ends_with("# EOF\n")
+        });
         text
     }
 
@@ -160,6 +165,14 @@ pub fn until(what: &str, mut done: impl FnMut() -> bool) {
         assert!(Instant::now() < end, "{what}: not in 20 s");
         sleep(Duration::from_millis(2));
     }
+}
+
+/// Returns whether the device killed the process of this guest because the guest did not finish in
+/// time when the device stopped.
+pub fn was_late(log: &str, guest: u64) -> bool {
+    let of_guest = format!(" guest={guest}");
+    log.lines()
+        .any(|line| line.contains("did not finish in time") && line.ends_with(&of_guest))
 }
 
 fn all_processes() -> impl Iterator<Item = u32> {

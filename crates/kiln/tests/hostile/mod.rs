@@ -16,8 +16,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
-use crate::device::{until, Device};
+use crate::device::{until, was_late, Device};
 use crate::guest::{memfd, Guest};
 use crate::raw::{self, message, Raw, SIZE};
 use vhost::VhostBackend;
@@ -100,18 +101,26 @@ fn a_call_that_blocks_stays_in_a_device_without_isolation() {
 
 #[test]
 fn a_stop_waits_for_those_who_drain_and_not_for_those_who_hang() {
-    let device = Device::start(&["--max-ops", "100"]);
-    let (_hung, process) = device.process_of(|| Victim::new(&device));
-    let mut busy = Guest::connect(&device.path("kiln.sock"), 2);
-    let session = busy.create();
-    // SAFETY: kill() does not access memory, and the process is running.
-    assert_eq!(unsafe { libc::kill(process as i32, libc::SIGSTOP) }, 0);
-    busy.pile_up(session, 30);
-    device.signal(libc::SIGTERM);
-    let (status, log) = device.end();
-    assert_eq!(status, Some(0), "{log}");
-    assert_eq!(busy.used(true), 30);
-    assert!(log.contains("did not finish in time"), "{log}");
+    for _ in 0..3 {
+        let device = Device::start(&["--max-ops", "100"]);
+        let (_hung, process) = device.process_of(|| Victim::new(&device));
+        let mut busy = Guest::connect(&device.path("kiln.sock"), 2);
+        let session = busy.create();
+        // SAFETY: kill() does not access memory, and the process is running.
+        assert_eq!(unsafe { libc::kill(process as i32, libc::SIGSTOP) }, 0);
+        busy.pile_up(session, 30);
+        device.signal(libc::SIGTERM);
+        let (status, log) = device.end();
+        assert_eq!(status, Some(0), "{log}");
+        // On a busy machine, the second guest may miss the device's time limit, so try again.
+        if was_late(&log, 2) {
+            continue;
+        }
+        assert_eq!(busy.used(true), 30);
+        assert!(was_late(&log, 1), "{log}");
+        return;
+    }
+    panic!("the busy guest did not finish in time, three times in a row");
 }
 
 #[test]
@@ -415,8 +424,15 @@ fn what_attacks_took_is_given_back() {
         settled,
     );
     // Wait until the device has also closed silent connections.
-    thread::sleep(std::time::Duration::from_millis(200));
-    let before = holdings(&device);
+    let (mut before, mut since) = (holdings(&device), Instant::now());
+    until("the device holds the same resources for a second", || {
+        let now = holdings(&device);
+        if now[..3] != before[..3] {
+            since = Instant::now();
+        }
+        before = now;
+        since.elapsed() >= Duration::from_secs(1)
+    });
     let held = attack(&device);
     assert!(
         !quiet(before),
@@ -428,12 +444,7 @@ fn what_attacks_took_is_given_back() {
         drop(attack(&device));
     }
     victim.is_served();
-    thread::sleep(std::time::Duration::from_secs(5));
-    let after = holdings(&device);
-    assert!(
-        quiet(before),
-        "{before:?} were held before, {after:?} after"
-    );
+    until(&format!("only {before:?} are held again"), || quiet(before));
     victim.is_served();
     end(device, &[]);
 }

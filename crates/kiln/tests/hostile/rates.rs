@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::device::Device;
+use crate::device::{until, Device};
 use crate::guest::memfd;
 use crate::raw::{Raw, SIZE};
 
@@ -23,6 +23,10 @@ fn answered(ops: Option<u32>) -> (u16, f64, String) {
     raw.pile_up_in_place(REQUESTS);
     while start.elapsed().as_secs_f64() < 1.0 {
         raw.enable_again();
+    }
+    if ops.is_none() {
+        // On a busy machine, the device may need longer.
+        until("all requests are answered", || raw.used() == REQUESTS);
     }
     let used = raw.used();
     let most = start.elapsed().as_secs_f64() * f64::from(ops.unwrap_or(0));

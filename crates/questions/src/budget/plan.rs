@@ -235,6 +235,8 @@ pub(super) fn parse_ways(names: &[String]) -> Result<Vec<Way>, Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
     use super::*;
 
     #[test]
@@ -247,10 +249,19 @@ mod tests {
         assert!("hot".parse::<Data>().is_err());
     }
 
+    /// Calibrates the budgets. They apply to the whole process, so other tests must not calibrate
+    /// them again while the returned guard exists.
+    fn calibrate() -> MutexGuard<'static, ()> {
+        static TURN: Mutex<()> = Mutex::new(());
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        kiln_kernel::budget::calibrate();
+        turn
+    }
+
     #[test]
     fn only_code_with_a_posted_limit_is_cut_by_it() {
         // Calibrate first, because a driver has no limit until it is registered.
-        kiln_kernel::budget::calibrate();
+        let _turn = calibrate();
         let mut plan = Plan::new(&[], 1, false).unwrap();
         let all = Way::ALL.len();
         for &imp in &plan.impls {
@@ -289,7 +300,7 @@ mod tests {
 
     #[test]
     fn the_smallest_target_that_is_named_will_do() {
-        kiln_kernel::budget::calibrate();
+        let _turn = calibrate();
         let mut plan = Plan::new(&["sm3".into()], 1, true).unwrap();
         plan.targets_us = vec![0.01];
         let e = plan.check(2.5e9).unwrap_err().to_string();

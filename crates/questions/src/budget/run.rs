@@ -276,8 +276,8 @@ fn summarize(rows: &[Row], way: Way) -> Option<String> {
     };
     Some(format!(
         "strategy {way} meets the target in {kept} of {} rows{untold}: there, 95 % of the sections end within {LONG} times the target. The \
-         largest p99.9 is {:.1} times that of null sections, which only do arithmetic ({}). The largest loss of throughput, compared \
-         with one section per request, is {:.1} % ({})",
+         99.9th percentile of section lengths is up to {:.1} times that of null sections, which do only arithmetic (largest: {}). \
+         Compared with one section per request, throughput falls by up to {:.1} % (largest: {})",
         rows.len(),
         p999.0,
         p999.1,

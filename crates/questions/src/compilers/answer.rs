@@ -61,6 +61,6 @@ fn encrypt(judge: Impl, key: &[u8], iv: &[u8], text: Vec<u8>) -> Result<Vec<u8>,
         tag: None,
         divide: &[],
     };
-    let result = crypt::Cipher::new(&plan)?.crypt(&text)?;
+    let result = crypt::Cipher::new(&plan)?.crypt(&text, "the message")?;
     Ok(result.to_vec())
 }

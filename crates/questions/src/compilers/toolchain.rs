@@ -399,7 +399,18 @@ mod tests {
         // Control: the fake compiler really behaves like `zig cc`.
         let mut asked = Command::new(&program);
         asked.args(["-x", "c", "-S", "-o", "-", "/dev/null"]);
-        let output = asked.current_dir(dir.path()).output().unwrap();
+        asked.current_dir(dir.path());
+        // Another test's thread may have forked while the file was open for writing. Until that
+        // child executes its own program, this one is busy.
+        let output = (0..6000)
+            .find_map(|_| match asked.output() {
+                Err(e) if e.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                    std::thread::sleep(std::time::Duration::from_millis(10));
+                    None
+                }
+                output => Some(output.unwrap()),
+            })
+            .unwrap();
         assert!(output.stdout.is_empty() && dir.path().join("-").is_file());
 
         let cc = Toolchain::find(program.to_str().unwrap()).unwrap();

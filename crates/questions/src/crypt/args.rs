@@ -17,7 +17,7 @@ use super::cipher::{Cipher, Plan, Row};
 
 /// Encrypt, decrypt or hash a file or stdin with one implementation
 ///
-/// Shows what an implementation makes of your own data. All data is read first, then processed as
+/// Use this to see an implementation's output for your own input. All data is read first, then processed as
 /// one message by a request to Kiln's crypto API. If an error occurs or a tag is wrong, nothing is
 /// written.
 #[derive(Args)]
@@ -112,9 +112,9 @@ impl Question for CryptArgs {
         };
         let cipher = Cipher::new(&plan)?;
         let driver = cipher.driver();
-        let data = read(self.input.as_deref())?;
+        let (data, source) = read(self.input.as_deref())?;
         let pieces = cipher.divide(data.len()).count();
-        let result = cipher.crypt(&data)?;
+        let result = cipher.crypt(&data, &source)?;
         if session.stopped() {
             return Ok(Exit::Interrupted);
         }
@@ -155,7 +155,8 @@ impl CryptArgs {
     }
 }
 
-fn read(input: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, Error> {
+/// Reads a file or stdin. Returns the data, and the name by which errors refer to them.
+fn read(input: Option<&Path>) -> Result<(Zeroizing<Vec<u8>>, String), Error> {
     let mut data = Zeroizing::new(Vec::new());
     let (name, read) = match input {
         Some(path) => (
@@ -165,7 +166,7 @@ fn read(input: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, Error> {
         None => ("stdin".to_string(), stdin().lock().read_to_end(&mut data)),
     };
     read.map_err(|e| Error::input(format!("cannot read {name}: {e}: name a file you may read")))?;
-    Ok(data)
+    Ok((data, name))
 }
 
 /// Parses a key given in hex, or reads it from a file that contains hex or raw bytes.
@@ -180,7 +181,7 @@ fn read_key(text: &str) -> Result<Zeroizing<Vec<u8>>, Error> {
     })?);
     match std::str::from_utf8(&raw).map(str::trim) {
         Ok(text) if !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit()) => {
-            hex("--key", text)
+            hex(&format!("--key @{path}"), text)
         }
         _ => Ok(raw),
     }

@@ -94,7 +94,7 @@ impl<'a> Cipher<'a> {
     }
 
     /// Encrypts, decrypts or hashes the message, and returns the resulting text or digest. When an
-    /// AEAD encrypts, the tag is appended to the text.
+    /// AEAD encrypts, the tag is appended to the text. Errors refer to the data as `source`.
     ///
     /// A cipher gets one request whose scatterlist has an entry for each piece. A hash gets one
     /// update for each piece.
@@ -102,9 +102,11 @@ impl<'a> Cipher<'a> {
     /// # Errors
     /// Fails if the length is not supported or an AEAD's tag is wrong. If the tag is wrong, no part
     /// of the text is returned.
-    pub(crate) fn crypt(self, data: &[u8]) -> Result<Zeroizing<Vec<u8>>, Error> {
+    pub(crate) fn crypt(self, data: &[u8], source: &str) -> Result<Zeroizing<Vec<u8>>, Error> {
         let driver = self.driver();
-        let tag_size = self.tag_size(data.len())?;
+        let tag_size = self
+            .tag_size(data.len())
+            .map_err(|why| Error::input(format!("{source} has {}: {why}", in_bytes(data.len()))))?;
         let result = match self.imp.kind() {
             Kind::Hash => self.digest(data),
             _ => self.request(data, tag_size),
@@ -112,7 +114,8 @@ impl<'a> Cipher<'a> {
         result.map_err(|e| {
             Error::Failed(match e {
                 Errno::BAD_MESSAGE => format!(
-                    "{driver}: the tag is wrong: not this key, IV, associated data or text; nothing is written"
+                    "{source}: the tag is wrong: the key, the IV, the associated data or the text is not the one \
+                     that was encrypted; nothing is written"
                 ),
                 e => format!("{driver}: {e}"),
             })
@@ -177,7 +180,7 @@ impl<'a> Cipher<'a> {
 
     /// Checks the length of the data, and returns the size of the tag in bytes: 0 if the algorithm
     /// is not an AEAD.
-    fn tag_size(&self, len: usize) -> Result<usize, Error> {
+    fn tag_size(&self, len: usize) -> Result<usize, String> {
         let alg = self.plan.alg;
         if self.imp.kind() != Kind::Aead {
             return self.check_len(len).map(|()| 0);
@@ -185,9 +188,7 @@ impl<'a> Cipher<'a> {
         let size = self.plan.tag.map_or(self.imp.digest_size(), <[u8]>::len);
         let text = match self.plan.op == Op::Decrypt && self.plan.tag.is_none() {
             true => len.checked_sub(size).ok_or_else(|| {
-                Error::input(format!(
-                    "data of {len} bytes cannot end with the tag of {alg}, {size} bytes: append the tag, or give it with --tag"
-                ))
+                format!("{alg} expects a tag of {size} bytes at the end: append it, or give it with --tag")
             })?,
             false => len,
         };
@@ -200,23 +201,20 @@ impl<'a> Cipher<'a> {
         u32::MAX as usize - self.imp.digest_size()
     }
 
-    fn check_len(&self, len: usize) -> Result<(), Error> {
+    fn check_len(&self, len: usize) -> Result<(), String> {
         let alg = self.plan.alg;
-        let fault = |why: String| {
-            Err(Error::input(format!(
-                "the data has {}: {alg} {why}",
-                in_bytes(len)
-            )))
-        };
         if len < alg.shortest() {
-            return fault(format!("takes at least {} bytes", alg.shortest()));
+            return Err(format!("{alg} takes at least {} bytes", alg.shortest()));
         }
         let most = self.longest();
         if len > most {
-            return fault(format!("takes at most {most} bytes in one request"));
+            return Err(format!("{alg} takes at most {most} bytes in one request"));
         }
-        if len % alg.block() != 0 {
-            return fault(format!("takes whole blocks of {} bytes", alg.block()));
+        let block = alg.block();
+        if len % block != 0 {
+            return Err(format!(
+                "{alg} takes whole blocks of {block} bytes: pad the data, or use a mode without blocks, such as ctr(aes)"
+            ));
         }
         // In CCM, the IV determines the size of the length field, and the message length must fit
         // into this field.
@@ -226,8 +224,8 @@ impl<'a> Cipher<'a> {
             .filter(|_| is_ccm(alg))
             .map_or(8, |iv| iv[0] + 1);
         if of_length < 8 && len as u64 >> (8 * of_length) != 0 {
-            return fault(format!(
-                "with this IV counts them in {of_length} bytes: begin the IV with a larger byte"
+            return Err(format!(
+                "{alg} with this IV counts them in {of_length} bytes: begin the IV with a larger byte"
             ));
         }
         Ok(())
@@ -416,7 +414,7 @@ mod tests {
     const DIVISION: [usize; 6] = [13, 1, 30, 64, 3, 130];
 
     fn crypt(plan: &Plan, data: &[u8]) -> Result<Vec<u8>, Error> {
-        Ok(Cipher::new(plan)?.crypt(data)?.to_vec())
+        Ok(Cipher::new(plan)?.crypt(data, "the data")?.to_vec())
     }
 
     #[test]

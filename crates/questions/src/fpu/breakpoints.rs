@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use kiln_kernel::cpu::{kiln_tsc_hz, Scheduler};
 use kiln_kernel::irq::{Breakpoints, Step, Stepping};
 use kiln_kernel::load::{best_impl, Load};
+use kiln_measure::counters::thread_cpu_time;
 use kiln_measure::SplitMix64;
 use kiln_question::{Error, Outcome, Report};
 
@@ -19,7 +20,7 @@ use super::bench::{idle_load, Bench};
 use super::plan::{Entry, Fallback, Plan};
 use super::replay::REPLAY;
 use super::row::Row;
-use super::tally::{cpu_time, Tally};
+use super::tally::Tally;
 use super::workload::{load_plan, Workload, SHORT_PACKET};
 
 /// Number of interrupts that hit a section in each slice. A slice takes about 50 ms.
@@ -231,7 +232,7 @@ fn interrupt(
     load.cpu().reset_stats();
     let before = load.counts();
     let mut points = Breakpoints::start(load.cpu(), &addresses, seed).map_err(refused)?;
-    let (start, had) = (Instant::now(), cpu_time());
+    let (start, had) = (Instant::now(), thread_cpu_time());
     while load.cpu().stats().irqs_in_section < size
         && start.elapsed() < longest
         && !stop.load(Ordering::Relaxed)
@@ -239,7 +240,7 @@ fn interrupt(
         load.run(20);
         points.redraw();
     }
-    let lasted = cpu_time() - had;
+    let lasted = thread_cpu_time() - had;
     drop(points);
     load.drain();
     let done = load.counts() - before;

@@ -231,11 +231,8 @@ impl Inject {
 /// Finds a core other than the one on which this thread runs.
 fn other_core() -> Result<usize, Error> {
     let mine = CoreList::allowed().map_err(|e| Error::lacks(e.to_string()))?;
-    let all = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-    let all: CoreList = all
-        .trim()
-        .parse()
-        .map_err(|_| Error::lacks("cannot read the list of cores: use --inject timer"))?;
+    let all = CoreList::online()
+        .ok_or_else(|| Error::lacks("cannot read the list of cores: use --inject timer"))?;
     let other = all.cores().iter().find(|c| !mine.cores().contains(c));
     other.copied().ok_or_else(|| {
         Error::lacks(

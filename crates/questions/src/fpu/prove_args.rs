@@ -69,8 +69,9 @@ pub(super) struct ProveArgs {
     /// Examine the crypto library functions of this kernel tree, instead of FPU policies
     #[arg(long, value_name = "DIR", conflicts_with_all = ["policy", "imp", "len", "op", "hardirq_fpu"])]
     tree: Option<PathBuf>,
-    /// With --tree: examine only what these KUnit suites (SUITE) or cases (SUITE.CASE) call, or
-    /// these exported functions (library.FUNCTION); * and ? are wildcards [default: all]
+    /// With --tree: examine only the functions that these KUnit suites or cases call. Write SUITE,
+    /// SUITE.CASE or, for a single exported function, library.FUNCTION; * and ? are wildcards
+    /// [default: all]
     #[arg(
         long,
         value_delimiter = ',',

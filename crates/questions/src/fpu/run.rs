@@ -237,8 +237,8 @@ impl Rounds<'_> {
         };
         let us = |share: f64| (1.0 - share) / irqs * 1e6;
         Ok(Some(format!(
-            "under load {}, even an interrupt that does nothing costs the task {:.1} µs here ({:.1} to {:.1}). Nearly all of this is \
-             the host's signal that serves as the interrupt; interrupts in controls cost the same",
+            "under load {}, even an interrupt that does nothing costs the task {:.1} µs here ({:.1} to {:.1}). Nearly all of this \
+             time is the delivery of the host signal by which Kiln emulates an interrupt. The controls contain it as well",
             self.work.name,
             us(r.ratio),
             us(r.high).max(0.0),
@@ -416,7 +416,7 @@ fn lost_state(rows: &[Row]) -> String {
         let sum = |f: fn(&Row) -> u64| of.iter().map(|r| f(r)).sum::<u64>();
         (!of.is_empty()).then(|| {
             format!(
-                "{} results wrong and {} user states lost after {} interrupts of FPU sections",
+                "{} wrong results and {} lost user states in {} interrupts of FPU sections",
                 sum(|r| r.corrupted),
                 sum(|r| r.user_corrupted),
                 sum(|r| r.irqs_in_section)
@@ -425,11 +425,9 @@ fn lost_state(rows: &[Row]) -> String {
     };
     let parts = [
         sums(false).map(|s| format!("policies: {s}")),
-        sums(true).map(|s| {
-            format!("policy none, the control, must lose state, user states even without interrupts: {s}")
-        }),
+        sums(true).map(|s| format!("the control, policy none, saves nothing and must lose both: {s}")),
     ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+    parts.into_iter().flatten().collect::<Vec<_>>().join(". ")
 }
 
 #[cfg(test)]
@@ -483,8 +481,8 @@ mod tests {
         assert_eq!(good.rows[0].expected_wrong, Some(500.0));
         assert_eq!(good.rows[2].expected_wrong, None, "it is not judged");
         assert!(good.notes[0]
-            .starts_with("policies: 0 results wrong and 0 user states lost after 1000 "));
-        assert!(good.notes[0].contains("without interrupts: 250 results wrong"));
+            .starts_with("policies: 0 wrong results and 0 lost user states in 1000 "));
+        assert!(good.notes[0].contains("must lose both: 250 wrong results"));
         assert_eq!(good.notes.len(), 1);
     }
 
@@ -521,7 +519,7 @@ mod tests {
         let mut user = rows("nested", 1000, 0);
         user[0].user_corrupted = 1;
         let user = outcome(vec![user, rows("none", 500, 250)]);
-        assert!(user.failed && user.notes[0].contains("1 user states lost"));
+        assert!(user.failed && user.notes[0].contains("1 lost user states"));
     }
 
     #[test]

@@ -306,7 +306,7 @@ fn conclude(plan: &Plan, proof: &mut Proof) {
     let of_control = |f: fn(&StepRow) -> u64| proof.rows.iter().filter(broken).map(f).sum::<u64>();
     if proof.rows.iter().any(|r| broken(&r)) {
         proof.notes.push(format!(
-            "none, the control that saves nothing: {} results wrong and {} user states lost after {} interrupts",
+            "the control, policy none, saves nothing: {} wrong results and {} lost user states in {} interrupts",
             of_control(|r| r.corrupted),
             of_control(|r| r.user_corrupted),
             of_control(|r| r.injected)

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use kiln_kernel::cpu::{Cpu, Histogram, Stats};
 use kiln_kernel::fpu::Policy;
 use kiln_kernel::load::{Counts, Load};
+use kiln_measure::counters::thread_cpu_time;
 use kiln_measure::{Ratio, Round, Series};
 
 use super::workload::Workload;
@@ -42,13 +43,15 @@ impl Tally {
         load.set_empty(true);
         load.cpu().reset_stats();
         let before = load.counts();
-        let (start, had) = (Instant::now(), cpu_time());
+        // Unlike elapsed time, CPU time excludes the periods in which the host runs other threads and
+        // the emulated CPU makes no progress.
+        let (start, had) = (Instant::now(), thread_cpu_time());
         load.set_empty(empty);
         while start.elapsed() < time {
             load.run(work.entry);
         }
         load.set_empty(true);
-        let lasted = cpu_time() - had;
+        let lasted = thread_cpu_time() - had;
         let done = load.counts() - before;
         self.add(load, done, lasted);
         let rate = done.task_ops as f64 / lasted.as_secs_f64().max(1e-9);
@@ -98,19 +101,6 @@ impl Tally {
     pub(crate) fn ratio(&self, other: &Tally) -> Option<Ratio> {
         kiln_measure::ratio(&self.rates, &other.rates)
     }
-}
-
-/// Returns the CPU time of this thread. Unlike elapsed time, CPU time excludes the periods in which
-/// the host runs other threads and the emulated CPU makes no progress.
-pub(crate) fn cpu_time() -> Duration {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` is a valid, writable timespec, and the call writes nothing else. The return
-    // value is ignored, because every Linux kernel has this clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 fn round(rate: f64) -> Round {

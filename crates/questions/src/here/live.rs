@@ -35,9 +35,13 @@ pub(super) fn trace(machine: &Machine, seconds: u64, stop: &AtomicBool) -> Resul
             .find(|o| !config.is_set(o));
         if let Some(option) = missing {
             return Err(Error::lacks(format!(
-                "--live: /{}: {}: bpftrace cannot trace this kernel: boot one that is built with this option",
+                "--live: /{}: CONFIG_{}, so bpftrace cannot trace this kernel: boot one that has this option{}",
                 config.path.trim_start_matches('/'),
-                config.words(option)
+                config.words(option),
+                match kiln_kbuild::which(PROGRAM) {
+                    Some(_) => "",
+                    None => "; bpftrace is missing as well: apt-get install bpftrace",
+                }
             )));
         }
     }

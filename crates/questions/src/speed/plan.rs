@@ -198,18 +198,18 @@ impl Plan {
             let own = !self.algs.is_empty() && Algorithm::named(&spec.name).is_some();
             if own && spec.key_bits == [0] {
                 return Err(Error::input(format!(
-                    "key size {bits}: {} has no key sizes to choose from: leave --key-bits out",
+                    "--key-bits {bits}: {} has no key sizes to choose from: leave this option out",
                     spec.name
                 )));
             }
             if own && spec.key_bits != [0] && !spec.key_bits.contains(bits) {
                 let sizes: Vec<_> = spec.key_bits.iter().map(u32::to_string).collect();
                 let two = match spec.name.starts_with("xts(") {
-                    true => " (XTS takes two of them)",
+                    true => ": XTS has two keys; give the size of one",
                     false => "",
                 };
                 return Err(Error::input(format!(
-                    "key size {bits}: keys of {} have {} bits{two}",
+                    "--key-bits {bits}: the keys of {} have {} bits{two}",
                     spec.name,
                     sizes.join(", ")
                 )));
@@ -516,7 +516,7 @@ mod tests {
             p.algs = vec!["gcm(aes)".into()];
             p.key_bits = vec![512];
         });
-        assert!(size.contains("key size 512"), "{size}");
+        assert!(size.contains("--key-bits 512"), "{size}");
         assert!(fault(|p| p.impls = vec!["xts-aes-genric".into()]).contains("xts-aes-generic"));
         assert!(fault(|p| p.baseline = Some("opnssl".into())).contains("openssl"));
         let contradiction = fault(|p| {

@@ -233,7 +233,7 @@ fn cold_rows_are_additional() {
         ops: vec![Op::Encrypt, Op::Decrypt, Op::Digest],
         lens: Lens(vec![64, 1024]),
         peers: Wanted::None,
-        within: Some(Duration::from_secs(20)),
+        within: Some(Duration::from_secs(120)),
         cold: true,
         ..Plan::new(1)
     };
@@ -279,7 +279,7 @@ fn a_thread_that_is_not_on_its_core_has_no_figure() {
         algs: vec!["gcm(aes)".into()],
         lens: Lens(vec![64]),
         peers: Wanted::None,
-        within: Some(Duration::from_secs(2)),
+        within: Some(Duration::from_secs(60)),
         cores: Some(Cores::with_a_missing_core()),
         ..Plan::new(1)
     };

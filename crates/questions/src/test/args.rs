@@ -166,8 +166,8 @@ pub struct TestArgs {
         requires = "tree"
     )]
     oracles: Vec<String>,
-    /// With --tree: a file of known findings (format: docs/TREES.md). Known findings are printed,
-    /// but the exit status is not 1 because of them
+    /// With --tree: a file that lists known findings (format: docs/TREES.md). They are still
+    /// printed, but they do not make the exit status 1
     #[arg(long, value_name = "FILE", requires = "tree")]
     known: Vec<PathBuf>,
     /// With --tree: let each oracle run more cases, and test every instance of each template

@@ -9,7 +9,7 @@ use kiln_kernel::cpu::Config;
 use kiln_kernel::messages::Messages;
 use kiln_kernel::Tier;
 use kiln_measure::{Round, Series, SplitMix64};
-use kiln_question::{unknown, Error, Outcome, Report};
+use kiln_question::{list, Error, Outcome, Report};
 use kiln_tree::child::Order;
 use kiln_tree::engine::{Calls, Refused};
 use kiln_tree::library::{Function, Keyed, Kind, Library};
@@ -129,11 +129,12 @@ fn select<'a>(all: &'a [Function], names: &[String]) -> Result<Vec<&'a Function>
             if !alike.is_empty() {
                 known = alike;
             }
-            return Err(unknown(
-                "function or algorithm of the tree's library",
-                name,
-                &known,
-            ));
+            // No similar name is suggested: sha3_update and sha256_update differ by three
+            // characters, but not by a typing error.
+            return Err(Error::input(format!(
+                "the tree's library exports no function or algorithm '{name}': {}",
+                list(&known)
+            )));
         }
     }
     let wanted = |f: &&Function| names.is_empty() || names.iter().any(|name| is(f, name));

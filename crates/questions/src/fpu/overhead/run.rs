@@ -327,7 +327,7 @@ pub(super) fn run(
          FPU section around all calls; library: one section per call; other methods: requests to the crypto API. cryptd: each of \
          its two task switches counts as {:.1} µs. cycles: the smallest sample of all rounds, with the range in which a rerun \
          is expected. x direct: cycles divided by those of method direct under the same policy. speedup: cycles of the simd helper under policy \
-         legacy, divided by the cycles of this row. The interval of a ratio is computed from the ends of both intervals. All \
+         legacy, divided by the cycles of this row. The range of a quotient goes from the lowest dividend by the highest divisor to the highest dividend by the lowest divisor. All \
          policies are measured in turns. MB/s: from the times of the same samples",
         imp.driver(),
         Config::default().switch_ns as f64 / 1e3
