@@ -562,9 +562,7 @@ mod tests {
         // Controls: cycles and time agree.
         assert!(said(FASTER, FASTER).contains(": 16 bytes: 1.21 times (1.18 to 1.23), faster. "));
         assert!(said(SLOWER, SLOWER).contains("(0.78 to 0.82), slower. "));
-        assert!(
-            said(EQUAL, EQUAL).contains("1.00 times (0.97 to 1.03), no difference found. ")
-        );
+        assert!(said(EQUAL, EQUAL).contains("1.00 times (0.97 to 1.03), no difference found. "));
     }
 
     #[test]

@@ -425,7 +425,8 @@ fn lost_state(rows: &[Row]) -> String {
     };
     let parts = [
         sums(false).map(|s| format!("policies: {s}")),
-        sums(true).map(|s| format!("the control, policy none, saves nothing and must lose both: {s}")),
+        sums(true)
+            .map(|s| format!("the control, policy none, saves nothing and must lose both: {s}")),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(". ")
 }
@@ -480,8 +481,9 @@ mod tests {
         assert!(!good.failed, "{:?}", good.notes);
         assert_eq!(good.rows[0].expected_wrong, Some(500.0));
         assert_eq!(good.rows[2].expected_wrong, None, "it is not judged");
-        assert!(good.notes[0]
-            .starts_with("policies: 0 wrong results and 0 lost user states in 1000 "));
+        assert!(
+            good.notes[0].starts_with("policies: 0 wrong results and 0 lost user states in 1000 ")
+        );
         assert!(good.notes[0].contains("must lose both: 250 wrong results"));
         assert_eq!(good.notes.len(), 1);
     }
