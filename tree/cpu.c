@@ -154,7 +154,9 @@ void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tiers, const u16 *hidden)
 	fpu_kernel_cfg.max_features = xcr0;
 	fpu_user_cfg.max_features = xcr0;
 #ifdef XFEATURE_MASK_XTILE
-	/* A task has AMX state only if it has requested permission. */
+	/*
+	 * A task has AMX state only if it has requested permission, so no task has it by default.
+	 */
 	xcr0 &= ~(u64)XFEATURE_MASK_XTILE;
 #endif
 	fpu_kernel_cfg.default_features = xcr0;
@@ -174,7 +176,7 @@ static bool kiln_has(u32 feature)
 }
 
 /*
- * Returns 1 if the alternative is to be applied, 0 if this CPU lacks the feature, and -1 if the
+ * Returns 1 if the alternative must be applied, 0 if this CPU lacks the feature, and -1 if the
  * alternative is never applied.
  */
 static int kiln_wanted(const struct alt_instr *a)
@@ -287,7 +289,7 @@ void kiln_glue_alternatives(const void *start, const void *stop, u32 *applied, u
 		}
 	}
 #ifdef X86_FEATURE_XCOMPACTED
-	/* XSAVEC writes the compacted format. */
+	/* XSAVEC writes the compacted format, which this feature selects. */
 	if (kiln_has(X86_FEATURE_XSAVEC))
 		kiln_set(&boot_cpu_data, X86_FEATURE_XCOMPACTED);
 #endif

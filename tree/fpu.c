@@ -5,8 +5,8 @@
  * own build compiles this file, like glue.c.
  *
  * The linker redirects the tree's FPU calls to the wrappers below. The wrappers count and time the
- * tree's sections as Kiln counts and times its own. Kiln counts the sections that it opens itself
- * under this policy.
+ * tree's sections as Kiln counts and times its own. Sections that Kiln itself opens under this
+ * policy are counted by Kiln, not by the wrappers.
  */
 #include <linux/sched.h>
 #include <linux/smp.h>
@@ -76,7 +76,7 @@ void __wrap_kernel_fpu_end(void)
 	kiln_section_end(__real_kernel_fpu_end());
 }
 
-/* Does what the inline function kernel_fpu_begin() does on 64-bit. */
+/* Does what the inline function kernel_fpu_begin() does in a 64-bit kernel. */
 static void kiln_begin(void)
 {
 	__real_kernel_fpu_begin_mask(KFPU_MXCSR);

@@ -57,7 +57,10 @@ static void kiln_skip_benchmark(struct kunit *test)
  */
 static struct hrtimer *kiln_armed;
 static bool kiln_in_timer;
-/* A flag for the source of interrupts: 1 while a timer is armed. NULL outside suites. */
+/*
+ * Points to a flag that is 1 while a timer is armed; the source of interrupts reads it. NULL
+ * outside suites.
+ */
 static unsigned char *kiln_armed_flag;
 
 /* Makes @timer the armed timer. If @timer is NULL, no timer is armed afterwards. */

@@ -36,7 +36,7 @@ fn build() -> Result<(), String> {
     let kernel_dir = manifest_dir.join("../../kernel");
     let kernel_dir = fs::canonicalize(&kernel_dir)
         .map_err(|e| format!("{} is missing: {e}", kernel_dir.display()))?;
-    // Cargo watches this directory and everything below it.
+    // Name only the directory, because Cargo also watches everything below it.
     println!("cargo:rerun-if-changed={}", kernel_dir.display());
     println!("cargo:rerun-if-env-changed=KILN_CC");
 

@@ -37,7 +37,8 @@ pub(crate) fn run(data: &[u8]) -> bool {
         guest.negotiate(features.into());
         let mut last = 0;
         let mut served = false;
-        // Each request consists of the queue, the space for the answer, the length, and the bytes.
+        // Each request is encoded as the queue, the space for the answer, a length (two bytes,
+        // little-endian), and that many bytes.
         while let [queue, room, low, high, tail @ ..] = rest {
             let len = usize::from(u16::from_le_bytes([*low, *high])).min(tail.len());
             let (bytes, tail) = tail.split_at(len);

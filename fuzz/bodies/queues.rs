@@ -116,7 +116,7 @@ pub(crate) fn run(data: &[u8]) -> bool {
             answered |= rig.serve(which).is_ok_and(|count| count.bytes_out > 0);
         }
         // Requests and answers have at most 4 KiB plus headers, and the capacity of their vectors
-        // grows by doubling.
+        // grows by doubling, so 64 KiB must be enough.
         assert!(rig.allocated() <= 64 << 10, "{} bytes", rig.allocated());
         rig.reset();
         is_well(rig);

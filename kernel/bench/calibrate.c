@@ -18,7 +18,7 @@
 
 enum {
 	ROUNDS = 8,		/* minimum number of rounds per implementation */
-	MORE_ROUNDS = 24,	/* maximum for an implementation whose shortest runs differ */
+	MORE_ROUNDS = 24,	/* maximum for an implementation whose two shortest runs differ */
 	ALL_ROUNDS = 40,	/* maximum number of rounds in total */
 	APART = 32,		/* a round with fewer runs than this ends with a pause */
 	AGREE = 64,		/* two times agree if they differ by at most 1/AGREE */
@@ -66,7 +66,8 @@ struct subject {
 static struct subject subjects[KILN_MAX_IMPLS][2];
 static u64 chain_at_start;
 /*
- * Number of runs replaced by pauses. They count as runs, because tests plant stalls by run number.
+ * Number of runs replaced by pauses. The pauses count as runs, too, because tests plant stalls by
+ * run number.
  */
 static u32 idle_runs;
 
@@ -318,7 +319,7 @@ static void find_min_bytes(struct kiln_calibration *c, u32 i)
 	u32 *const min_bytes = fpu_min_bytes_of(impl);
 	u32 len, n;
 
-	/* Code that is not constant-time may not replace constant-time code. */
+	/* Code that is not constant-time must not replace constant-time code. */
 	if (impl->tier == KILN_TIER_GENERIC || !scalar || !scalar->constant_time)
 		return;
 	for (len = impl->blocksize > 16 ? impl->blocksize : 16; len <= SHORT_MOST; len *= 2) {
@@ -380,7 +381,7 @@ static void fill(struct room *room)
 		x ^= x << 17;
 		at[i] = x >> 32;
 	}
-	/* The first byte of a CCM IV encodes the width of the length field. */
+	/* The first byte of a CCM IV is the width of the length field minus 1: four bytes here. */
 	for (i = 0; i < sizeof(room->iv); i++)
 		room->iv[i] = 3;
 }

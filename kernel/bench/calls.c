@@ -107,7 +107,10 @@ static __always_inline u64 call_function(const struct kiln_calls *c, const enum 
 	return refused;
 }
 
-/* Processes messages in turn. The beginning of each result becomes the IV of the next message. */
+/*
+ * Processes the messages one after another. The beginning of each result becomes the IV of the next
+ * message.
+ */
 static void crypt_chained(const struct kiln_calls *c)
 {
 	kiln_crypt_t *const crypt = c->m.decrypt ? c->impl->cipher.decrypt :
@@ -154,7 +157,7 @@ static __always_inline void add_to_queue(const struct kiln_calls *c, union queue
 		};
 }
 
-/* Returns how many messages failed authentication. */
+/* Processes the queue with one call. Returns how many messages failed authentication. */
 static u64 process_queue(const struct kiln_calls *c, const union queue *queue, size_t count)
 {
 	const struct kiln_impl *impl = c->impl;

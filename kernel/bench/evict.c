@@ -4,8 +4,8 @@
  *
  * Reading several times as much memory as L2 holds replaces the lines in L2 and in the L1 data
  * cache. On CPUs whose L2 does not include L1, code may remain in the L1 instruction cache and in
- * the cache of decoded instructions. Both are replaced by executing 128 KiB of code, twice the size
- * of the largest L1 instruction cache.
+ * the cache of decoded instructions. Executing 128 KiB of code, twice the size of the largest L1
+ * instruction cache, replaces the contents of both caches.
  */
 #include "evict.h"
 

@@ -3,10 +3,10 @@
  * Two messages at a time with the SHA instructions. On Zen 5 SHA256RNDS2 has a latency of four
  * cycles, and one can start every second cycle. The rounds of one message therefore leave the unit
  * idle for half of the time. The limit for two messages is 128 cycles per two blocks, or 1.0 cycles
- * per byte. Both chains are then at their latency limit, so every delay costs time: they take 160
- * cycles, and 172 if four rounds of one message follow four rounds of the other instead of
- * alternating. One message of SHA-1 takes 122 cycles per block, six per SHA1RNDS4; the same chain
- * limits two messages to 0.95 cycles per byte, and they take 1.12.
+ * per byte. Both chains are then at their latency limit, so every delay costs time: in practice,
+ * two blocks take 160 cycles, or 172 if four rounds of one message follow four rounds of the other
+ * instead of alternating. One message of SHA-1 takes 122 cycles per block, six per SHA1RNDS4; the
+ * same chain limits two messages to 0.95 cycles per byte, and in practice they take 1.12.
  *
  * The including file defines, besides what merkle_sha_ni.h needs:
  *
@@ -15,7 +15,7 @@
  *	LAST_ROUNDS(FOUR)	calls FOUR(), which runs four groups of four rounds, once for each
  *				16 rounds after the first 16
  *	WORDS(x, y)	the struct words of two registers; FIRST(s), SECOND(s): its registers
- *	ADD_STATE(x, y, x_in, y_in)	adds the state before the block
+ *	ADD_STATE(x, y, x_in, y_in)	adds the state x_in, y_in, from before the block, to x, y
  *	words_store(s, h)	converts the state to memory order
  */
 #define SCHEDULE_TWO(a, b, c, d) do {                                         \

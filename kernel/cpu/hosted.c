@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Implements the functions that hosted.h declares. Code in a kernel tree aligns the stack to only
- * eight bytes, but Kiln's handlers need sixteen, so functions that can lead to a handler realign
- * the stack.
+ * eight bytes, but Kiln's handlers need sixteen, so functions that may run a handler realign the
+ * stack.
  */
 #include <kiln/abi/hosted.h>
 #include <kiln/context.h>

@@ -62,7 +62,8 @@ static struct task *create(void (*fn)(void *arg), void *arg, const char *name)
 	u32 i;
 
 	/*
-	 * A task that has exited may still be the current task while the CPU is in the idle loop.
+	 * While the CPU is in the idle loop, a task that has exited may still be the current task.
+	 * Do not reuse it yet.
 	 */
 	for (i = 1; i < cpu->nr_tasks; i++)
 		if (cpu->task[i].state == TASK_FREE && &cpu->task[i] != current)

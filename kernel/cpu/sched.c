@@ -239,7 +239,10 @@ static void account(struct cpu *cpu, bool check_slice)
 	bool over = false;
 	u64 least;
 
-	/* In the idle loop, the last task that went to sleep is current but not queued. */
+	/*
+	 * In the idle loop, the last task that went to sleep is current but not queued. Do not
+	 * charge it.
+	 */
 	if (curr->queued)
 		curr->vruntime += now - curr->since;
 	curr->since = now;

@@ -159,8 +159,8 @@ static noinline int crypt_apart(struct crypto_request *req, u32 aadlen, u32 len,
 }
 
 /*
- * Returns whether the algorithm accepts a request whose text has @len bytes without the tag. Sets
- * *@aadlen to the number of associated bytes that are authenticated.
+ * Returns whether the algorithm accepts a request whose text, not counting the tag, has @len bytes.
+ * Sets *@aadlen to the number of associated bytes that are authenticated.
  */
 static __always_inline bool is_of_form(const struct crypto_request *req, u32 len, u32 *aadlen)
 {
@@ -201,7 +201,10 @@ static __always_inline int crypt(struct crypto_request *req, const bool simd,
 
 	if (unlikely(!is_of_form(req, len, &aadlen)))
 		return -EINVAL;
-	/* If a sum does not fit in 32 bits, a single entry cannot hold that many bytes. */
+	/*
+	 * crypt_whole() needs all bytes of source and destination in a single entry each. No entry
+	 * is long enough for a sum that overflows 32 bits.
+	 */
 	if (unlikely(__builtin_add_overflow(assoclen, req->cryptlen, &in) ||
 		     __builtin_add_overflow(assoclen + len, decrypt ? 0 : tagsize, &out) ||
 		     req->src->length < in || req->dst->length < out ||

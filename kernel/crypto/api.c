@@ -343,7 +343,10 @@ void crypto_req_done(void *data, int err)
 {
 	struct crypto_wait *wait = data;
 
-	/* A backlogged request has entered the queue. Its result follows in a second call. */
+	/*
+	 * -EINPROGRESS means that a backlogged request has entered the queue. Wait for the second
+	 * call, which has the result.
+	 */
 	if (err == -EINPROGRESS)
 		return;
 	wait->err = err;

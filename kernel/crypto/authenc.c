@@ -24,8 +24,8 @@ static struct authenc_rctx *request_ctx(struct crypto_request *req)
 }
 
 /*
- * A key consists of three parts: a netlink attribute of type 1, which contains the length of the
- * cipher key (big-endian), the hash key, and the cipher key.
+ * A key consists of three parts. The first is a netlink attribute of type 1 that contains the
+ * length of the cipher key (big-endian). The hash key and the cipher key follow.
  */
 enum { ATTR = 4, ATTR_TYPE = 1, PARAM = 4 };
 

@@ -76,7 +76,10 @@ static void serve(struct crypto_request *req)
 	crypto_request_set_crypt(sub, req->src, req->dst, req->cryptlen, req->iv);
 	sub->assoclen = req->assoclen;
 	err = request_ctx(req)->decrypt ? crypto_decrypt(sub) : crypto_encrypt(sub);
-	/* The caller may free the request as soon as it is completed. */
+	/*
+	 * The caller may free the request as soon as it is completed, so do not access it
+	 * afterwards.
+	 */
 	complete_request(req, err);
 	if (broken & KILN_CRYPTD_UNCOUNTED)
 		return;
@@ -182,7 +185,7 @@ struct crypto_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *er
 	*err = -ENOENT;
 	if (!crypto_name_split(name, "cryptd", inner, NULL))
 		return NULL;
-	/* The caller may have excluded asynchronous algorithms. */
+	/* Instances of cryptd are asynchronous, which the caller may have excluded. */
 	if (mask & ~type & CRYPTO_ALG_ASYNC)
 		return NULL;
 	/* Hashes are synchronous here: they have no requests that could be queued. */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Policy nested-v1: the patch that policy nested is based on, as it was posted, without
- * corrections. Outside a section, it disables softirqs while it saves the user state, even in a
- * hardirq. Calling local_bh_enable() in a hardirq is a bug, and a debug kernel prints a warning
- * about it.
+ * corrections. If no section is open yet, it disables softirqs while it saves the user state, even
+ * in a hardirq. Calling local_bh_enable() in a hardirq is a bug, and a debug kernel prints a
+ * warning about it.
  */
 #include <kiln/fpu.h>
 #include <kiln/preempt.h>

@@ -90,8 +90,8 @@ void kfree(void *memory)
 	if (!memory)
 		return;
 	/*
-	 * This is a double free, or the memory was not allocated here. The allocator's data may be
-	 * corrupt, so do not continue.
+	 * If the block is not in use, this is a double free, or the memory was not allocated here.
+	 * The allocator's data may be corrupt, so do not continue.
 	 */
 	if (p->state != IN_USE)
 		__builtin_trap();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A module that answers questions about the kernel that it is loaded into. The kernel runs in ring
- * 0, or it is user mode Linux.
+ * A module that answers questions about the kernel that it is loaded into. That kernel runs either
+ * in ring 0 or as user mode Linux.
  *
  * ask.c: the file /proc/kiln, to which questions are written and from which answers are read
  * where.c APIs:

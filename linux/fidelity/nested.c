@@ -148,7 +148,7 @@ static int set_up(struct side *s)
 		return PTR_ERR(s->tfm);
 	for (i = 0; i < KEY; i++)
 		key[i] = i + 1;
-	/* XTS takes a key of twice the length. */
+	/* XTS takes a key of twice the length, so try the whole key first and then half of it. */
 	err = crypto_skcipher_setkey(s->tfm, key, KEY);
 	if (err)
 		err = crypto_skcipher_setkey(s->tfm, key, KEY / 2);

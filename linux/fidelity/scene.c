@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Plays scenes in a real kernel. The question is `scene TIMES TASK HARDIRQ SOFTIRQ OVER_SOFTIRQ`,
- * where a single dash stands for an empty program. The scene is played TIMES times, because the
- * tick may interrupt it. The answer has one line per distinct trace. The line begins with the
- * number of times that the trace occurred.
+ * where a single dash is an empty program. The scene is played TIMES times, because the tick may
+ * interrupt it. The answer has one line per distinct trace. The line begins with the number of
+ * times that the trace occurred.
  */
 #include <linux/bottom_half.h>
 #include <linux/delay.h>

@@ -45,7 +45,7 @@ void say(const char *kind, const char *text, size_t len)
 		if (n > 0)
 			done += (size_t)n;
 		else if (n < 0 && errno != EINTR && errno != EAGAIN)
-			return;	/* the console no longer works */
+			return;	/* the console has failed */
 	}
 }
 

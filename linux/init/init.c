@@ -53,8 +53,8 @@ static void set_up(void)
 		mount(mounts[i][0], mounts[i][1], mounts[i][0], 0, NULL);
 	}
 	/*
-	 * The kernel cannot open the console for init if the initramfs does not contain
-	 * /dev/console.
+	 * Open the console here, because the kernel cannot open it for init if the initramfs does
+	 * not contain /dev/console.
 	 */
 	console = open("/dev/console", O_RDWR | O_NOCTTY);
 	if (console >= 0)

@@ -40,8 +40,8 @@ enum { WORDS = 64, REMOVE_TRIES = 100, REMOVE_PAUSE_US = 100000 };
 #endif
 
 /*
- * Converts a result to an errno value, which becomes the exit status of a child that does not run a
- * program.
+ * Converts a system call's result to an errno value, which becomes the exit status of a child that
+ * does not run a program.
  */
 static int status_of(long result)
 {

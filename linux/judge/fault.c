@@ -72,7 +72,10 @@ static enum hrtimer_restart change_shared(struct hrtimer *self)
 	return HRTIMER_RESTART;
 }
 
-/* KCSAN watches only one access in several thousand, and only for a few microseconds. */
+/*
+ * KCSAN watches only one access in several thousand, and only for a few microseconds, so the race
+ * is repeated for five seconds.
+ */
 static void race_with_interrupt(void)
 {
 	const unsigned long end = jiffies + 5 * HZ;

@@ -56,7 +56,10 @@ enum {
 	RESCHED_EVERY = 16,
 };
 
-/* AES-GCM has code for 128-bit registers, ChaCha20-Poly1305 for 256-bit ones. */
+/*
+ * AES-GCM has code for 128-bit registers and ChaCha20-Poly1305 for 256-bit registers, so the test
+ * uses registers of both widths.
+ */
 static const struct {
 	const char *name;
 	u32 key;

@@ -78,7 +78,7 @@ static void add_aad(const struct message *m, struct kiln_steps *steps, void *sta
 
 		n = min(m->aadlen - behind, m->alg->section_bytes);
 		aad = kiln_piece_up_to(m->req->src, behind, &n);
-		/* The list is shorter than the associated data. */
+		/* If @n is 0, the list is shorter than the associated data. */
 		if (WARN_ON_ONCE(!n))
 			return;
 		kiln_step(steps, n)->aead.aad(m->ctx, state, aad, n);

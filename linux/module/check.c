@@ -44,7 +44,10 @@ struct text {
 	u32 ivlen, aadlen, len, taglen;
 };
 
-/* How to process a message: in one call, or in two pieces that are split at cut_of(). */
+/*
+ * How to process a message: in one call, or in two pieces, the first of which ends at the offset
+ * cut_of().
+ */
 struct way {
 	const struct kiln_impl *impl;
 	bool decrypt, pieces;

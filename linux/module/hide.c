@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A separate module for benchmarks. While it is loaded, the skciphers that its parameter names
+ * A separate module for benchmarks. While it is loaded, the skciphers listed in its parameter
  * cannot be allocated. tcrypt measures every mode of AES in turn, one second per row, but skips
  * modes that it cannot allocate.
  */

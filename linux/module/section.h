@@ -25,7 +25,7 @@ void kiln_section_end(void);
 
 /*
  * Allocates the memory for the registers of interrupted sections. If this fails, or @may_nest is
- * false, sections are opened only where Linux allows them until the module is unloaded.
+ * false, then until the module is unloaded, sections are opened only where Linux allows them.
  */
 void kiln_section_init(bool may_nest);
 void kiln_section_exit(void);

@@ -101,8 +101,9 @@ static int import(struct shash_desc *desc, const void *in)
 
 #ifdef KILN_SHASH_CLONES
 /*
- * Copies the key. Clones are used by TCP-AO, for example, which has one for each CPU. Linux zeroes
- * the context of a clone. The aligned contexts may have different offsets.
+ * Copies the key to a clone. Linux zeroes a clone's context, and the aligned contexts of the two
+ * transforms may have different offsets. Clones are used by TCP-AO, for example, which has one for
+ * each CPU.
  */
 static int clone_tfm(struct crypto_shash *to, struct crypto_shash *from)
 {

@@ -40,7 +40,9 @@ u32 kiln_state_init(void)
 {
 	u32 low, high;
 
-	/* OSXSAVE is set if the operating system has enabled XSAVE. */
+	/*
+	 * OSXSAVE is clear if the operating system has not enabled XSAVE. XGETBV would then fault.
+	 */
 	if (!(leaf(1, 0).c & 1u << 27))
 		return 0;
 	asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));

@@ -70,8 +70,8 @@ WRAPPER(crc8)
 }
 
 /*
- * The wrapper inverts the CRC before and after, as the crypto API does. Before 6.14 crc32c() called
- * the crypto API, so __crc32c_le() is used instead.
+ * The wrapper inverts the initial CRC and the result, as the crypto API does. Before 6.14 crc32c()
+ * called the crypto API, so __crc32c_le() is used instead.
  */
 #if SINCE(6, 14)
 CHECKSUM_AS(crc32c, 32, ~crc32c(~0, src, len))
@@ -155,8 +155,8 @@ WRAPPER(xor_gen)
 }
 
 /*
- * Maximum message length. Both functions read a page of zeros in place of the lost disks, so a disk
- * must not be larger than a page.
+ * Maximum message length. Both recovery functions read a page of zeros in place of the lost disks,
+ * so a disk must not be larger than a page.
  */
 #define RECOVERED (4 * 4096)
 

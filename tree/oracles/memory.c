@@ -32,7 +32,7 @@ struct kiln_layout {
 	bool in_place;
 	bool two_lists;		/* in place, but source and destination are separate lists */
 	bool longer;		/* the lists have more entries than the request needs */
-	u8 src[4], dst[4];	/* lengths of the first pieces; 0 stands for all remaining bytes */
+	u8 src[4], dst[4];	/* lengths of the first pieces; 0 means all remaining bytes */
 };
 
 #define NAMES(text) \
@@ -178,7 +178,10 @@ static void kiln_one_layout(struct kiln_subject *s, struct kiln_message *m,
 	const unsigned int sealed = m->aad + m->len + s->tag, open = m->aad + m->len;
 	const unsigned int in = decrypt ? sealed : open, out = decrypt ? open : sealed;
 	const u8 *from = decrypt ? m->sealed : m->text, *expected = decrypt ? m->opened : m->sealed;
-	/* ESSIV overwrites the IV at the end of the associated data with the encrypted IV. */
+	/*
+	 * ESSIV overwrites the IV at the end of the associated data with the encrypted IV, so do
+	 * not compare that part of the result.
+	 */
 	const unsigned int aad = m->aad >= s->iv ? m->aad - s->iv : m->aad;
 	const int right = decrypt ? m->open_error : 0;
 	const u8 *wrong;
@@ -207,7 +210,10 @@ static void kiln_one_layout(struct kiln_subject *s, struct kiln_message *m,
 	if (error)
 		goto check;
 	kiln_gather_bytes(layout->in_place ? &src : &dst, m->room);
-	/* Drivers may or may not copy the associated data to the destination. */
+	/*
+	 * A driver may copy the associated data to the destination or leave the destination
+	 * unchanged.
+	 */
 	if (!layout->in_place && aad) {
 		if (memchr_inv(m->room, CANARY, aad) && memcmp(m->room, from, aad))
 			kiln_violates("write-outside",
@@ -251,7 +257,7 @@ static bool kiln_writes_wrong(const struct kiln_subject *s, const struct kiln_me
 	return false;
 }
 
-/* Tries the first @layouts layouts. */
+/* Encrypts and decrypts a message in each of the first @layouts layouts. */
 static void kiln_cipher_memory(struct kiln_examine *order, struct kiln_subject *s,
 			       struct kiln_message *m, unsigned int len, unsigned int aad,
 			       unsigned int layouts, u64 *draw)
@@ -329,7 +335,7 @@ static int kiln_hash_layout(struct kiln_subject *s, struct kiln_message *m,
 	return error;
 }
 
-/* Of the first @layouts layouts, tries those that apply to a hash. */
+/* Hashes a message in those of the first @layouts layouts that apply to a hash. */
 static void kiln_hash_memory(struct kiln_examine *order, struct kiln_subject *s,
 			     struct kiln_message *m, unsigned int len, unsigned int layouts,
 			     u64 *draw)

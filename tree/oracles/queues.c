@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Queues: checks asynchronous requests. They are submitted while softirqs are disabled, so that
- * none of them completes in the meantime. cryptd's queue is empty, nearly full or full, and
- * CRYPTO_TFM_REQ_MAY_BACKLOG is set or not. Each request must complete once, with the right answer:
+ * none of them completes before all are submitted. The cases differ in how full cryptd's queue is
+ * and in whether CRYPTO_TFM_REQ_MAY_BACKLOG is set. Each request must complete once, with the right
+ * answer:
  *
  *	returned	then the callback gets
  *	-EINPROGRESS	the answer

@@ -121,9 +121,9 @@ static bool kiln_is_usual(const char *alg)
 
 /*
  * Returns whether an instance is used as a child of other templates. For each template, these are
- * the instances over usual primitives, one per algorithm name. If there are none yet, it is the
- * template's first instance. A template that takes pairs contributes only its first instance,
- * because each child of the pair has already been tried on its own.
+ * the instances over usual primitives, one per algorithm name. Until the first of them is found,
+ * the template's first instance is used instead. A template that takes pairs contributes only its
+ * first instance, because each child of the pair has already been tried on its own.
  */
 static bool kiln_is_representative(const struct kiln_child *child)
 {

@@ -10,7 +10,7 @@
  *
  * Then a request is single-stepped. The host's trap handler compares callee-saved registers when a
  * function returns, checks for a frame pointer at each instruction, and fills the upper halves of
- * 32-bit arguments (crates/kiln-kernel/src/irq/audit.rs).
+ * 32-bit arguments with garbage (crates/kiln-kernel/src/irq/audit.rs).
  */
 #include <linux/kernel.h>
 #include <linux/string.h>

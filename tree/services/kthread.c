@@ -7,7 +7,7 @@
 #include "service.h"
 
 /*
- * If no task has run for this many ns, sleeping threads count as idle, that is, as waiting for
+ * If no task has run for this many ns, sleeping threads are considered to be idle and waiting for
  * work.
  */
 #define DAEMONS_NS 20000000ul

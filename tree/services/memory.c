@@ -141,7 +141,10 @@ void *vmalloc_alloc(size_t size, unsigned int gfp)
 	char *block, *p;
 
 	may_sleep("vmalloc");
-	/* The guard heap places an unmapped page after the block anyway. */
+	/*
+	 * The guard heap places its own unmapped page after each block, so no extra pages are
+	 * needed.
+	 */
 	if (guard_wanted())
 		return memory_alloc(size, gfp);
 	block = memory_alloc(pages + 2 * PAGE_SIZE, gfp & ~GFP_ZERO);

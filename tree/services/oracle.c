@@ -86,7 +86,10 @@ unsigned int kiln_image_fault_trace(const void *stack, const void *frame, unsign
 	return n + kiln_image_trace(frame, to + n, most - n);
 }
 
-/* Describes the current call in reports: returns the oracle's case, else the request, else "". */
+/*
+ * Returns a description of the current call for use in reports: the case that an oracle examines,
+ * otherwise the request that this thread makes, otherwise "".
+ */
 const char *kiln_image_case(void)
 {
 	static char text[320];

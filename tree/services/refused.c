@@ -99,7 +99,7 @@ REFUSE(nla_put)
 REFUSE(queue_delayed_work_on)
 void *SERVICE(default_pipe_buf_ops)[8], *SERVICE(page_cache_pipe_buf_ops)[8];
 
-/* Return thunks call this function if boot has not replaced them. */
+/* Return thunks that are not replaced at boot call this function. */
 REFUSE(warn_thunk_thunk)
 
 /* Functions added in 7.x. */

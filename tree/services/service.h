@@ -166,7 +166,7 @@ struct request_note {
 	const char *function;	/* function that makes the request; NULL outside a request */
 	char driver[128];
 	unsigned long len, aad;
-	unsigned long src, dst;	/* offsets within a page; -1 if there is no such buffer */
+	unsigned long src, dst;	/* offsets within a page; -1 if the request has no such buffer */
 };
 
 struct test {

@@ -64,7 +64,10 @@ void SERVICE(kiln_note_queued)(const void *request)
 	unlock_irq(&lock, flags);
 }
 
-/* Records which queued request this thread is now processing. @request is NULL if there is none. */
+/*
+ * Records which queued request this thread is now processing, or that it is processing none if
+ * @request is NULL.
+ */
 void SERVICE(kiln_note_dequeued)(const void *request)
 {
 	struct test *test = current_test();
@@ -85,7 +88,10 @@ void SERVICE(kiln_note_dequeued)(const void *request)
 	unlock_irq(&lock, flags);
 }
 
-/* Formats the request that this thread is making. Returns the length; 0 if there is no request. */
+/*
+ * Formats the request that this thread is making. Returns the length of the text, or 0 outside a
+ * request.
+ */
 int test_request(char *to, size_t size)
 {
 	const struct request_note *note = &current_test()->note;

@@ -4,7 +4,7 @@
  * each tick, whenever no task can run, and when a task starts to wait. If code polls jiffies in a
  * loop, the loader provides a clock thread that calls kiln_image_jiffies().
  *
- * Waits with a timeout are in a list, which is checked at the same times.
+ * Waits with a timeout are in a list, which is checked at each tick and whenever no task can run.
  */
 #include "service.h"
 

@@ -32,7 +32,7 @@ impl Account {
         }
     }
 
-    /// Serves a request from the control queue and returns the answer's length.
+    /// Serves a request from the control queue and returns the answer's length in bytes.
     pub(crate) fn control(&self, request: &[u8], answer: &mut [u8]) -> usize {
         let used = self.guest.control(request, answer);
         self.show();

@@ -73,9 +73,9 @@ pub(crate) struct Backend {
     features: u64,
     /// Set when a driver has accepted features, and cleared when a ring starts.
     begun: bool,
-    /// Set when a driver has accepted features or has reset the device while all rings were
-    /// stopped. Cleared once it is known whether this is a new driver, which depends on the entries
-    /// at which the rings start.
+    /// Set when, with all rings stopped, a driver has accepted features or has reset the device.
+    /// Cleared once the entries at which the rings start have shown whether the driver is a new
+    /// one.
     maybe_anew: bool,
     /// The file handed to a front end that requests memory for recording in-flight requests.
     inflight_file: File,
@@ -92,8 +92,9 @@ fn stuck(_: Stuck) -> Error {
 }
 
 impl Backend {
-    /// Creates a device that is not set up yet. `threads` contains the threads of each queue; those
-    /// of the control queue come last. `inflight_file` comes from [`Inflight::file`].
+    /// Creates the backend of a device that the front end has yet to set up. `threads` contains the
+    /// threads of each queue; those of the control queue come last. `inflight_file` comes from
+    /// [`Inflight::file`].
     pub(crate) fn new(
         account: Arc<Account>,
         queues: Queues,
@@ -241,9 +242,9 @@ impl Backend {
     ///
     /// If the features or the status were set while all rings were stopped, every ring is checked,
     /// because the next driver may start with any ring and could then use the old sessions. A ring
-    /// that was not used also starts from entry 0 after a pause, so the other rings decide: if one
-    /// of them was used and has yet to start, this ring waits for it. If none was used, the driver
-    /// is treated as a new one.
+    /// that was not used also starts from entry 0 after a pause, so the other rings are checked: if
+    /// one of them was used and has yet to start, this ring waits for it. If none of them was used,
+    /// the driver is treated as a new one.
     ///
     /// Otherwise, if sessions are created over the control queue, only that queue is checked:
     /// sessions prove that it was used, so entry 0 means a reset. A front end that sends sessions
@@ -281,7 +282,7 @@ impl Backend {
         true
     }
 
-    /// Notes whether the driver has set the status to 0.
+    /// If the driver has set the status to 0, records that it may be a new driver.
     fn notice_status(&mut self) {
         if self.account.health.take_anew() {
             self.begun = true;
@@ -289,7 +290,8 @@ impl Backend {
         }
     }
 
-    /// Records whether this is a new driver. After this call, rings do not wait for each other.
+    /// Records whether the driver is a new one, and removes the old sessions if it is. After this
+    /// call, rings do not wait for each other.
     fn decide(&mut self, is_anew: bool) {
         (self.maybe_anew, self.begun) = (false, false);
         match is_anew {
@@ -455,8 +457,8 @@ impl Backend {
                 "features {unknown:#x} were not offered"
             )));
         }
-        // A request in flight must be served under the old features, which determine whether it
-        // carries a key to be wiped.
+        // A request in flight must be served under the old features, because they determine whether
+        // it carries a key to be wiped. Stop the rings before the features change.
         let running = self.stop_rings()?;
         self.features = features;
         self.account.guest.negotiate(features);

@@ -1,13 +1,15 @@
 //! A child process of the main process. The main process never waits for it.
 //!
-//! When a process that has exited is waited for, the kernel removes its directory in `/proc`, and
-//! detaches all mounts on that directory, in every mount namespace. The process that waits does
-//! this work. A front end may have mounted a file system there whose server never answers, or one
-//! that takes long to release. The main process therefore has no children that wait to be reaped
-//! ([`release_children`]): each child does this work itself while it exits.
+//! When a process waits for a child that has exited, the kernel removes the child's directory in
+//! `/proc`, and detaches all mounts on that directory, in every mount namespace. The waiting
+//! process does this work. A front end may have mounted a file system there whose server never
+//! answers, or a file system that takes a long time to release. The main process therefore has no
+//! children that wait to be reaped ([`release_children`]): each child does this work itself while
+//! it exits.
 //!
-//! After that, another process may get the same process ID. A child is therefore identified by its
-//! pidfd, which reports its exit, accepts signals and, since Linux 6.15, provides its exit status.
+//! Once a child has been released, another process may get its process ID. A child is therefore
+//! identified by its pidfd, which reports its exit, accepts signals and, since Linux 6.15, provides
+//! its exit status.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -25,13 +27,13 @@ use crate::notify::timespec;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Known(ExitStatus),
-    /// The exit status is not available. Linux reports it only since 6.15, and only for a process
-    /// that it has released.
+    /// The exit status is not available. Linux before 6.15 never reports it, and later versions
+    /// report it only for a process that has been released.
     Unknown,
 }
 
-/// Maximum times to wait for the kernel to release a process: per call, and in total. The kernel
-/// normally releases a process shortly after it reports the exit.
+/// Maximum time to wait for the kernel to release a process: `AT_ONCE` per call, `LONGEST` in
+/// total. The kernel normally releases a process shortly after it reports the exit.
 const AT_ONCE: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(100);
 
@@ -145,7 +147,7 @@ impl Child {
     /// the process's threads, the release can be delayed: the last thread to exit detaches that
     /// mount first.
     pub(crate) fn is_released(&self) -> bool {
-        // SAFETY: signal 0 is not sent, and the null pointer is allowed.
+        // SAFETY: signal number 0 sends no signal, and the pointer may be null.
         let done = unsafe {
             let no_info = std::ptr::null::<libc::siginfo_t>();
             libc::syscall(
@@ -181,8 +183,8 @@ impl Child {
 }
 
 /// Forks with additional clone() flags. Returns the child's process ID and its pidfd, or `None` in
-/// the child. The C library's fork() would also update its copy of the thread ID, which no caller
-/// uses.
+/// the child. Unlike the C library's fork(), this function does not update the library's copy of
+/// the thread ID, which no caller uses.
 ///
 /// # Safety
 /// This process must have a single thread, or the child must neither allocate nor wait for anything

@@ -1,13 +1,14 @@
-//! Uses child processes to close the sockets of front ends and metrics clients, which can take a
-//! long time, and to run any other code that might wait for the other side of such a socket.
+//! Closes the sockets of front ends and metrics clients in child processes, because closing them
+//! can take a long time. Any other code that might wait for the other side of such a socket also
+//! runs in a child process.
 //!
 //! When a socket is closed, the kernel also drops its unread messages and the descriptors sent with
 //! them. Dropping the last reference to a file frees the file, which for a memfd takes 0.16 s of
 //! CPU time per GiB. A TCP socket with `SO_LINGER` waits for its peer, and a file on FUSE may wait
 //! for its server. Neither a timer nor SIGKILL ends all of these waits. Shutting a socket down
-//! wakes every process that waits on its other side, however many there are. The main process
-//! therefore neither shuts down such a socket nor drops the last reference to it: a child process
-//! that has only this task does both.
+//! wakes every process that waits on its other side, which takes longer the more of them there are.
+//! The main process therefore neither shuts down such a socket nor drops the last reference to it:
+//! a child process that has only this task does both.
 //!
 //! The main process never receives such a descriptor either, because every close() of a file on
 //! FUSE, not only the last, waits for the FUSE server (FUSE_FLUSH).
@@ -204,7 +205,8 @@ impl Closer {
         self.left.iter().filter(|(of, _)| *of == owner).count()
     }
 
-    /// Returns whether anything is unfinished, so that [`Closer::go_on`] must be called again.
+    /// Returns whether anything is unfinished, in which case [`Closer::go_on`] must be called
+    /// again.
     pub(crate) fn is_busy(&self) -> bool {
         let waits = !self.left.is_empty() || !self.unread.is_empty();
         waits || !self.children.is_empty() || !self.unreleased.is_empty()
@@ -443,7 +445,7 @@ mod tests {
     }
 
     /// Returns a connection on which a front end has sent a byte with a descriptor that is slow to
-    /// close, and everything that must stay open in the meantime.
+    /// close, and the other ends of both sockets, which the caller must keep open.
     fn sent() -> (UnixStream, (UnixStream, impl Sized)) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (slow, peer) = slow_to_close();
@@ -476,8 +478,8 @@ mod tests {
         for held in [false, true] {
             let (theirs, _held) = sent();
             match held {
-                // A guest process has held this socket and may have hidden what was sent. This
-                // process cannot detect that.
+                // This socket was held by a guest process, which may have hidden what was sent.
+                // This process cannot detect that.
                 true => assert!(closer.end_held(owner, theirs)),
                 false => closer.end(owner, theirs),
             }

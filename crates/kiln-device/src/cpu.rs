@@ -1,5 +1,5 @@
-//! The CPU time that a process has used, for a guest's rate limit, for metrics and for those
-//! who measure a device.
+//! The CPU time that a process has used, for a guest's rate limit, for metrics, and for programs
+//! that measure a device.
 
 use std::time::Duration;
 

@@ -3,8 +3,8 @@
 //!
 //! Because it creates all threads early, a guest process can forbid the creation of threads before
 //! it receives its guest, so that an attacker who takes over the process cannot create any. If a
-//! limit on threads or memory is reached, no process becomes ready for a further guest. A guest
-//! that is being served already has all its threads.
+//! limit on threads or memory is reached, no process becomes ready for a further guest. Guests that
+//! are already being served are not affected, because all their threads exist.
 
 use std::ffi::CString;
 use std::io;
@@ -72,7 +72,7 @@ impl<T: 'static> WaitingThread<T> {
 
 /// Names the calling thread. The kernel shortens the name to 15 bytes.
 fn rename_thread(name: String) {
-    // If the thread keeps its old name, no harm is done.
+    // An error is harmless: the thread then keeps its old name.
     if let Ok(name) = CString::new(name) {
         let _ = rustix::thread::set_name(&name);
     }

@@ -109,8 +109,8 @@ struct Slip {
 }
 
 /// The [`Duty`] of a control queue served by a second thread. The queue's own thread hands over
-/// each request and waits for the answer. QEMU worked this way when Kiln first measured its control
-/// queue (`references/virtio-crypto-ctrlq.txt`).
+/// each request and waits for the answer. QEMU 6.2 served its control queue this way (Linux commit
+/// 977231e8d4).
 pub(crate) struct HandedControl {
     to: Option<SyncSender<Slip>>,
     from: Receiver<Slip>,

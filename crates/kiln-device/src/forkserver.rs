@@ -128,7 +128,8 @@ impl ForkServer {
     pub(crate) fn ask(&mut self, data: u16) -> io::Result<()> {
         let (requested, theirs) = Requested::create(data)?;
         let sent = send(&self.channel, 0, &theirs.each_ref().map(AsFd::as_fd));
-        // If the kernel refused to send the request, a new fork server would not help.
+        // If the kernel refused to send the request, a new fork server would not help, so keep this
+        // one.
         self.over |= sent.as_ref().is_err_and(|e| !is_refused(e));
         sent?;
         self.asked = Some((requested, Instant::now()));
@@ -210,7 +211,8 @@ impl Forks {
         // The guest processes inherit this setting, so no process of the same user can inspect a
         // guest process before it has entered its sandbox.
         end_core_dumps(config)?;
-        // SIGTERM is for the main process, which stops this one by closing the channel.
+        // Block SIGTERM here: it is meant for the main process, which stops this process by closing
+        // the channel.
         let _ignored = take_sigterm().map_err(lacks)?;
         set_name(NAME).map_err(|e| lacks(e.into()))?;
         // Load libcrypto here, once. Loading takes several ms of CPU time, which every guest

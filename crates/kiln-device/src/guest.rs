@@ -145,7 +145,7 @@ impl Connection {
         // This fails only if the other side closed first.
         let _ = self.stream.shutdown(Shutdown::Both);
         // A front end may block a queue's thread, and thereby the connection's thread, which waits
-        // for it. Limit the time.
+        // for the queue's thread. Limit the time.
         let last = Instant::now() + ENDING;
         while !self.thread.is_finished() && Instant::now() < last {
             thread::sleep(Duration::from_millis(2));

@@ -39,7 +39,8 @@ fn limits() -> Limits {
     }
 }
 
-/// A guard that stops the thread that modifies guest memory during a test, even if the test fails.
+/// A flag that stops the thread that modifies guest memory during a test. Dropping [`Stopped`] sets
+/// the flag, even if the test fails.
 #[derive(Default)]
 struct Stop(AtomicBool);
 
@@ -171,7 +172,7 @@ fn cve_2020_14375_memory_that_changes_while_it_is_read() {
         });
         for _ in 0..400 {
             let (used, answer) = rig.ask(Which::Data, &encrypt(session, &[3; 64]), 65);
-            // The device may see either length, but must use the one it has read consistently.
+            // The device may see either length, but must consistently use the one that it has read.
             match answer[64] {
                 OK => assert_eq!(used, 65),
                 _ => assert_eq!(answer[..64], [LEFT; 64]),

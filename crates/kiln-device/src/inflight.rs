@@ -355,7 +355,7 @@ mod tests {
         }
     }
 
-    /// Returns the expected ciphertext. It is computed on another thread, because a thread can have
+    /// Returns the expected ciphertext. Another thread computes it, because each thread can have
     /// only one emulated CPU.
     fn encrypted() -> Vec<u8> {
         let run = || {
@@ -452,7 +452,7 @@ mod tests {
         );
         log.give(5);
         log.give(2);
-        // The process ended right after it moved the ring's used index.
+        // Simulate a process that ended right after it had moved the ring's used index.
         assert_eq!(guest.log().recover(2), [7]);
         log.publish(2);
         assert_eq!(guest.log().recover(2), [7]);

@@ -215,8 +215,8 @@ pub(crate) fn take_sigterm() -> io::Result<OwnedFd> {
 }
 
 /// Redirects standard error to standard output, which is `/dev/null`, so that this process has no
-/// descriptor of the log. From then on, panics are logged. Returns the old descriptor, which the
-/// caller must close.
+/// descriptor of the log. Also installs a hook that logs panics, whose messages would otherwise be
+/// lost. Returns the old descriptor, which the caller must close.
 fn leave_stderr() -> io::Result<OwnedFd> {
     let stderr = io::stderr().as_fd().try_clone_to_owned()?;
     set_stderr(&io::stdout())?;

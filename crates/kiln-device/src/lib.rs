@@ -7,7 +7,8 @@
 //! This crate processes the rings itself instead of using a library, so that it can serve, publish
 //! and notify in batches, and distinguish a malformed chain from a short one.
 
-// The bodies of the fuzz targets refer to this crate by name, as code outside the crate would.
+// The bodies of the fuzz targets refer to this crate by name, as code outside the crate would. The
+// name must therefore also be valid inside the crate.
 #[cfg(test)]
 extern crate self as kiln_device;
 

@@ -349,8 +349,8 @@ impl Line<'_> {
         }
     }
 
-    /// Writes an error to the status byte of the current chain. Returns the number of bytes written,
-    /// which is what the used length has to count (2.7.8), and the status.
+    /// Writes an error to the status byte of the current chain. Returns the number of bytes
+    /// written, which becomes the used length (2.7.8), and the status.
     fn write_error(&self) -> (u32, u32) {
         let done = self.chain.write_last(self.memory, STATUS_ERR);
         (u32::from(done.is_ok()), u32::from(STATUS_ERR))
@@ -380,8 +380,8 @@ impl Line<'_> {
         }
         match used.checked_sub(1).filter(|_| apart) {
             // Do not touch the bytes between the result and the status. Linux's driver lists the
-            // later parts of a message a second time among the writable buffers, so that these
-            // bytes belong to the message.
+            // later parts of a message a second time among the writable buffers, so these bytes
+            // belong to the message.
             Some(result) => {
                 self.chain.write(self.memory, &answer[..result])?;
                 self.chain

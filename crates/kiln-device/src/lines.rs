@@ -96,7 +96,8 @@ impl Reader {
         let written = load(WRITTEN, Ordering::Acquire);
         let mut left = written.wrapping_sub(self.read);
         if left > RING {
-            // Only a process that was taken over claims to have written more than the ring holds.
+            // Only a process that was taken over claims to have written more than the ring holds,
+            // so read none of its lines.
             left = 0;
         }
         while left > 0 {

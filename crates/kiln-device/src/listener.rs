@@ -140,7 +140,7 @@ fn appear(path: &Path, access: Access) -> io::Result<UnixListener> {
     before.push(format!(".{}", std::process::id()));
     let listener = match UnixListener::bind(&before) {
         Ok(listener) => listener,
-        // The temporary name is too long for a socket address.
+        // The temporary name is too long for a socket address, so bind the final name directly.
         Err(e) if e.kind() == io::ErrorKind::InvalidInput => {
             let listener = UnixListener::bind(path)?;
             return access.give(path).map(|()| listener);

@@ -85,7 +85,8 @@ impl Limit {
         Some(self.left_out.swap(0, Ordering::Relaxed) + self.lost.swap(0, Ordering::Relaxed))
     }
 
-    /// Returns whether a line may be written at the time `now`, and reports the lines dropped before.
+    /// Returns whether a line may be written at the time `now`, and reports how many lines were
+    /// dropped before that time.
     fn admit_and_report(&self, now: Duration, report: impl FnOnce(u64)) -> bool {
         match self.admit(now) {
             None => return false,
@@ -129,7 +130,7 @@ enum To {
     Own(OwnedFd),
     /// A socket, whose writes can be made non-blocking individually.
     Socket(OwnedFd),
-    /// A pipe or a terminal owned by another user, so it cannot be reopened.
+    /// A pipe or a terminal that cannot be reopened, because another user owns it.
     Foreign(OwnedFd),
     /// A regular file or a block device, whose writes do not wait for a reader.
     File(OwnedFd),
@@ -260,7 +261,7 @@ impl FromStr for Form {
 /// Starts logging to stderr at the given level: off, error, warn, info, debug or trace.
 pub fn start(form: Form, level: &str) -> Result<(), Error> {
     let lost = Arc::new(AtomicU64::new(0));
-    // Without stderr, no line can be written.
+    // Without stderr, no line can be written, so do not start logging.
     let Ok(out) = Out::new(stderr().as_fd(), lost) else {
         return Ok(());
     };
@@ -295,7 +296,8 @@ fn start_on(out: Arc<Out>, form: Form, level: &str) -> Result<LevelFilter, Error
         .with_target(false)
         .with_ansi(false)
         .with_writer(out)
-        // The reader may have closed stderr, and reporting that on stderr would panic.
+        // The reader of stderr may have closed its end, and reporting that error on stderr would
+        // panic.
         .log_internal_errors(false);
     let done = match form {
         Form::Text => log.finish().with(limit).try_init(),

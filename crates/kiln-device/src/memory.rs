@@ -57,7 +57,8 @@ pub(crate) fn check(file: &File, offset: u64, size: u64) -> io::Result<()> {
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return refuse("guest memory that is not a file".into());
     }
-    // Accessing memory beyond the end of the file would raise SIGBUS.
+    // Accessing memory beyond the end of the file would raise SIGBUS, so the file must contain the
+    // whole region.
     let has = u64::try_from(stat.st_size).unwrap_or(0);
     if offset.checked_add(size).is_none_or(|end| end > has) {
         return refuse(format!(

@@ -71,7 +71,7 @@ impl Meter {
         });
     }
 
-    /// Adds the counts of a guest that has left to the totals.
+    /// When a guest has left, adds its counts to the totals and stops measuring it.
     pub(crate) fn left(&mut self, number: u64) {
         let Some(at) = self.guests.iter().position(|g| g.number == number) else {
             return;

@@ -2,9 +2,9 @@
 //!
 //! A front end passes these descriptors: eventfds, pipes and sockets. The front end shares their
 //! non-blocking flag and may change it at any time. Each read therefore requests non-blocking
-//! behaviour explicitly, but writes to these files have no such option. A front end that fills its
-//! counter can block the queue's thread, and therefore the guest process, which the main process
-//! then kills ([`crate::server`]).
+//! behaviour explicitly, but writes to these files have no such option. A front end that fills an
+//! eventfd's counter can block the queue's thread, and therefore the guest process, which the main
+//! process then kills ([`crate::server`]).
 
 use std::fs::File;
 use std::io::{self, IoSliceMut, Write};
@@ -87,9 +87,9 @@ impl Bell {
         let _ = (&self.0).write(&1u64.to_ne_bytes());
     }
 
-    /// Resets the bell. Other processes that have the bell cannot make this block: when a process
-    /// writes to an eventfd, the kernel copies the number before it takes the eventfd's lock. The
-    /// bytes written to a pipe, in contrast, are copied under the pipe's lock.
+    /// Resets the bell. Other processes that have the bell cannot make this call block: when a
+    /// process writes to an eventfd, the kernel copies the number before it takes the eventfd's
+    /// lock. The bytes written to a pipe, in contrast, are copied under the pipe's lock.
     pub(crate) fn clear(&self) {
         let _ = read_count(&self.0);
     }

@@ -110,7 +110,8 @@ impl Pace {
     }
 
     /// Returns how long the guest has to wait before its next request or message. Unlike the result
-    /// of [`Pace::take`], which is lost if the wait is interrupted, this is correct at any time.
+    /// of [`Pace::take`], which is lost if the wait is interrupted, this result can be computed
+    /// again at any time.
     pub(crate) fn hold(&self) -> Option<Duration> {
         if !self.is_limited() {
             return None;
@@ -181,10 +182,11 @@ mod tests {
         while super::spent() < spent + 20_000_000 {
             std::hint::spin_loop();
         }
-        // 20 ms at one percent of a core takes 2 s.
+        // At one percent of a core, 20 ms of CPU time takes 2 s.
         let taken = Instant::now();
         assert!(pace.take(1, 0).unwrap() > Duration::from_millis(1500));
-        // The hold is shorter than the wait by the time that has passed since then.
+        // The hold is shorter than the wait that `take` returned, by the time that has passed since
+        // `taken`.
         let hold = pace.hold().unwrap_or_default();
         assert!(hold + taken.elapsed() > Duration::from_millis(1500));
         let free = Pace::new(&Rates {

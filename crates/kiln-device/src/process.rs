@@ -246,7 +246,7 @@ impl Process {
         self.state = State::Closed;
     }
 
-    /// Returns whether the process should have become ready by now.
+    /// Returns whether the process has taken too long to become ready.
     pub(crate) fn is_late(&self) -> bool {
         self.state == State::Starting && self.started.elapsed() > START
     }
@@ -360,7 +360,7 @@ mod tests {
             assert!(process.ended().is_none());
             process.kill();
             wait_for(&process);
-            // In this test, the process remains a zombie, so this takes a while.
+            // In this test, the process remains a zombie, so `ended` returns `None` for a while.
             while process.ended().is_none() {
                 std::thread::sleep(Duration::from_millis(1));
             }

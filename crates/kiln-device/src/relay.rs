@@ -29,7 +29,8 @@ const WORD: usize = size_of::<u64>();
 
 /// The cell that contains the number of the last request.
 const ASKED: usize = 0;
-/// The cell that contains `n << 1 | sent`, where `n` is the last request that was handled.
+/// The cell that contains `n << 1 | sent`, where `n` is the number of the last request that was
+/// handled.
 const DONE: usize = 1;
 /// First cell of the reply's payload.
 const PAYLOAD: usize = 2;
@@ -301,8 +302,7 @@ mod tests {
         rig.memory.cell(3 + ASKED).store(1, Ordering::Release);
         rig.ask_once();
         assert!(rig.relay.answered == 1);
-        // A child process that is stuck.
-        // SAFETY: the child only sleeps and exits.
+        // SAFETY: the child only sleeps and exits. It simulates a child process that is stuck.
         let child = unsafe {
             match fork_with(libc::CLONE_FILES | libc::SIGCHLD).unwrap() {
                 None => {

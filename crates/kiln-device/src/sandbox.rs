@@ -288,7 +288,8 @@ fn always(role: Role, more: &[libc::c_long]) -> Result<Rules, seccompiler::Backe
         rules.insert(call, Vec::new());
     }
     // Memory that is written and then made unwritable would not count towards the process's memory
-    // limit. Only the guard page of a new thread needs a different protection.
+    // limit. A process that creates no threads may therefore only make memory writable; a new
+    // thread needs a different protection for its guard page.
     let protection = match creates_threads(role) {
         true => when(2, SeccompCmpOp::MaskedEq(CODE), 0)?,
         false => when(2, SeccompCmpOp::Eq, WRITABLE)?,
@@ -318,7 +319,7 @@ fn always(role: Role, more: &[libc::c_long]) -> Result<Rules, seccompiler::Backe
     rules.insert(libc::SYS_madvise, each(2, &MADVISE)?);
     rules.insert(libc::SYS_prctl, each(0, &PRCTL)?);
     rules.insert(libc::SYS_arch_prctl, each(0, &ARCH_PRCTL)?);
-    // abort() sends a signal to its own process.
+    // Allow signals to this process only, which abort() sends.
     rules.insert(libc::SYS_tgkill, each(0, &[u64::from(std::process::id())])?);
     Ok(rules)
 }
@@ -569,7 +570,7 @@ mod tests {
     }
 
     /// Returns whether this kernel's landlock can forbid signals to processes outside the domain.
-    /// It can since ABI 6 (Linux 6.12).
+    /// Landlock has supported this since ABI 6 (Linux 6.12).
     fn forbids_signals() -> bool {
         const VERSION: libc::c_long = 1;
         let none: *const libc::c_void = std::ptr::null();
@@ -814,8 +815,8 @@ mod tests {
                 exit_unless(wait.recv().is_ok());
                 then();
             });
-            // A new thread protects its guard page when it starts, which the filter forbids, so
-            // wait until it has started.
+            // When a new thread starts, it protects its guard page. The filter forbids this, so
+            // wait until the thread has started.
             exit_unless(starts.recv().is_ok());
             exit_unless(install_filters(Role::Guest).is_ok());
             exit_unless(go.send(()).is_ok());

@@ -91,7 +91,7 @@ enum Watched {
     ForkServer,
 }
 
-/// A process, identified by its index.
+/// A process, identified by its index among the guests or among the spare processes.
 #[derive(Clone, Copy)]
 enum Which {
     Guest(usize),
@@ -645,7 +645,7 @@ impl Server {
                     break;
                 }
                 // The socket's rate is exhausted, for example because a front end connects in a
-                // loop.
+                // loop, so keep its connections waiting.
                 if !self.sockets[i].admitted.is_due(now.as_nanos() as u64) {
                     break;
                 }
@@ -828,7 +828,7 @@ impl Server {
         let queues = self.meter.queues();
         served.requests = queues
             .iter()
-            // A compromised process can write any value.
+            // A compromised process can write any value, so the sum must be allowed to wrap around.
             .fold(0, |sum: u64, count| sum.wrapping_add(count.requests()));
         tracing::info!(
             guests = served.guests,
@@ -838,9 +838,9 @@ impl Server {
     }
 }
 
-/// Returns how many of a socket's guest slots are in use. This is the larger of two numbers: its
-/// guests plus the front ends that have not read their last answers, and its processes that could
-/// not be killed or that the kernel has not released.
+/// Returns how many of a socket's guest slots are in use. This is the larger of two counts. The
+/// first includes its guests, and the front ends that have not read their last answers. The second
+/// includes its processes that could not be killed, and those that the kernel has not released.
 fn places(guests: &[Guest], lost: &[Guest], closer: &Closer, socket: usize) -> usize {
     let count = |all: &[Guest]| all.iter().filter(|g| g.socket == socket).count();
     let owner = Owner::Socket(socket);
@@ -926,8 +926,8 @@ fn first_process(data: u16) -> Result<(ForkServer, Process), Error> {
     }
 }
 
-/// Takes the requested process, and requests another one if there are fewer than `wanted`. Replaces
-/// a fork server that has ended or does not answer. Waits for at most 1 ms.
+/// Takes the requested process, and requests another one if there are fewer than `wanted` spare
+/// processes. Replaces a fork server that has ended or does not answer. Waits for at most 1 ms.
 fn start_processes(
     forks: &mut Option<ForkServer>,
     spares: &mut Vec<Process>,
@@ -960,8 +960,9 @@ fn report_end(guest: &Guest, how: Option<End>) {
         None => return,
         Some(End::Known(status)) => status,
         Some(End::Unknown) => {
-            // If the process ended normally, either it has logged why, or its front end
-            // disconnected before.
+            // If the process ended normally, it has logged the reason itself, or its front end
+            // disconnected first. Warn only if the front end did not disconnect and the process was
+            // not killed.
             if guest.gone.is_none() && guest.killed.is_none() {
                 tracing::warn!(
                     guest = number,

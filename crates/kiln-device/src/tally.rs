@@ -127,8 +127,8 @@ pub(crate) enum Gauge {
 const GAUGES: usize = 4;
 
 /// All counters of one guest, in memory that the guest process shares with the main process. The
-/// main process sums them for metrics. After the guest process has received its guest, no decision
-/// depends on the counters.
+/// main process sums them for metrics. After the guest process has received its guest, the main
+/// process bases no decision on the counters.
 pub(crate) struct Counters {
     memory: Arc<Shared>,
     /// Index of the first counter in the shared memory.

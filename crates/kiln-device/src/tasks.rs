@@ -8,9 +8,9 @@ use crate::closer;
 use crate::config::Config;
 use crate::crew;
 
-/// Returns the maximum number of tasks that the device has. As with the limit on descriptors, each
-/// guest slot may have a second process while the first one is exiting. With isolation, a process
-/// has all its threads before it receives a guest, and cannot create more.
+/// Returns the maximum number of tasks that the device can have. As with the limit on descriptors,
+/// each guest slot may have a second process while the first one is exiting. With isolation, a
+/// process has all its threads before it receives a guest, and cannot create more.
 fn most(config: &Config) -> u64 {
     let sockets = (config.sockets.len() + config.inherited.len()) as u64;
     let guests = sockets
@@ -27,8 +27,9 @@ fn most(config: &Config) -> u64 {
         .saturating_add(main_and_fork_server + children)
 }
 
-/// Returns the smallest task limit of the cgroups in `groups`, which is the content of
-/// `/proc/self/cgroup`, and of their ancestors. `root` is the directory where cgroups are mounted.
+/// Returns the smallest task limit of the cgroups that `groups` lists and of their ancestors.
+/// `groups` is the content of `/proc/self/cgroup`, and `root` is the directory where cgroups are
+/// mounted.
 fn limit(root: &Path, groups: &str) -> Option<u64> {
     let files = groups.lines().filter_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);

@@ -41,7 +41,8 @@
 //! | `error.rs` | errors |
 #![forbid(unsafe_code)]
 
-// The body of the fuzz target refers to this crate by name, as code outside the crate would.
+// The body of the fuzz target refers to this crate by name, as code outside the crate would. The
+// name must therefore also be valid inside the crate.
 #[cfg(test)]
 extern crate self as kiln_driver;
 

@@ -165,8 +165,8 @@ impl Ring {
         })
     }
 
-    /// Makes the ring use VIRTIO_F_IN_ORDER, with which descriptors are used and returned in table
-    /// order (2.7.9).
+    /// Makes the ring use VIRTIO_F_IN_ORDER: descriptors are then used and returned in table order
+    /// (2.7.9).
     pub(crate) fn in_order(self) -> Ring {
         Ring {
             order: Some(VecDeque::new()),

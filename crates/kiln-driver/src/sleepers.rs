@@ -4,7 +4,7 @@
 //! If they share a core with the interrupt thread, it also takes one context switch per waiter,
 //! because a woken thread runs immediately. Here, a single call wakes exactly the threads that are
 //! done: each thread sleeps with a separate bit (FUTEX_WAIT_BITSET). With more than 32 threads,
-//! bits are shared.
+//! bits are shared, so some threads wake too early and sleep again.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,5 +1,5 @@
-//! Parses the text files in cipher folders that contain known answers, and generates a C table from
-//! them.
+//! Parses the known answers, which are text files in the cipher folders, and generates a C table
+//! from them.
 //!
 //! A file consists of blocks separated by empty lines. A block consists of lines of the form `name
 //! = value`. A line `# ...` gives the source of all values up to the next such line.

@@ -194,7 +194,7 @@ impl Kbuild {
         let more = [recipe::extra_flags(source), language].concat();
         let mut cc = self.command(compiler, recipe::tier_of(source), &more);
         if !is_assembly {
-            // A precompiled header must be the first that is included.
+            // A precompiled header must be included before any other header.
             if let Some(header) = self.intrinsics(source).filter(|h| precompiled(h).exists()) {
                 cc.arg("-include").arg(header);
             }
@@ -247,7 +247,8 @@ impl Kbuild {
     }
 
     /// Precompiles the intrinsics for each tier that has several sources. This does not change the
-    /// objects: a compiler that cannot precompile or use a header reads the original.
+    /// objects: a compiler that cannot precompile a header, or cannot use a precompiled one, reads
+    /// the original header.
     fn precompile_intrinsics(&self, compiler: &Compiler, objects: &[Object]) -> Result<(), Error> {
         let mut sources: BTreeMap<PathBuf, Vec<&Path>> = BTreeMap::new();
         for object in objects {

@@ -12,7 +12,8 @@ use crate::tiers::{Tier, TIERS};
 /// in kernels since 6.2, because its signedness can affect how intrinsics are compiled. Debugging
 /// information contains only line numbers, because writing type information would take longer than
 /// compiling the SIMD files. Functions start at a cache line boundary, because otherwise a change
-/// in one file moves the loops of other files, which made short calls up to 30% slower or faster.
+/// in one file moves the loops of other files. In measurements, such moves made short calls up to
+/// 30% slower or faster.
 pub const COMMON: &[&str] = &[
     "-O2",
     "-ffreestanding",
@@ -44,8 +45,8 @@ pub(crate) const WARNINGS: &[&str] = &[
 /// Flags for C objects.
 pub const C: &[&str] = &["-std=gnu11"];
 
-/// Flags for assembly objects. This flag adds a note to the object. Without this note, the linker
-/// would make the stack of the whole program executable.
+/// Flags for assembly objects. Without the note that this flag adds to the object, the linker would
+/// make the stack of the whole program executable.
 pub const ASSEMBLY: &[&str] = &["-Wa,--noexecstack"];
 
 /// Flags for general objects, which have no SIMD tier.
@@ -103,8 +104,8 @@ pub const IGNORED_ENV: &[&str] = &[
 ];
 
 /// Returns the SIMD tier of a source file. If the file's name ends with the suffixes of several
-/// tiers, the longest suffix decides. Returns `None` for other files, which use only
-/// general-purpose registers.
+/// tiers, the tier with the longest suffix is returned. Returns `None` for other files, which use
+/// only general-purpose registers.
 pub fn tier_of(source: &Path) -> Option<&'static Tier> {
     let stem = source.file_stem()?.to_str()?;
     TIERS

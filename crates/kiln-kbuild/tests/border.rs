@@ -1,9 +1,9 @@
 //! Tests the interface between C and Rust. The bindings and assertions in the repository must be
 //! exactly what bindgen generates from the headers.
 //!
-//! The test is in this crate, because kiln-kernel does not compile if the files in the repository
-//! differ from the generated ones. `KILN_BLESS=1 cargo test --release -p kiln-kbuild --test border`
-//! regenerates the files.
+//! The test is in this crate instead of kiln-kernel, which does not compile if the files in the
+//! repository differ from the generated ones. To regenerate the files, run the following command:
+//! `KILN_BLESS=1 cargo test --release -p kiln-kbuild --test border`.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

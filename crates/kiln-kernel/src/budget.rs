@@ -223,7 +223,7 @@ pub struct Run {
     pub null_chain: u64,
     /// Sections that take more TSC ticks than this count as long.
     pub long_ticks: u64,
-    /// Minimum duration in TSC ticks.
+    /// Minimum duration of the run in TSC ticks.
     pub ticks: u64,
     /// Minimum number of operations per workload.
     pub min_ops: u64,
@@ -233,7 +233,7 @@ pub struct Run {
     pub alone: bool,
 }
 
-/// Results for one of the three workloads between which a run alternates.
+/// Results for one of the three workloads that a run executes in turn.
 #[derive(Clone, Debug, Default)]
 pub struct Part {
     /// Lengths of the FPU sections in TSC ticks.
@@ -257,7 +257,7 @@ pub struct Part {
     pub long_sections: u64,
     /// Number of long sections that were interrupted, or during which the host took the CPU away.
     pub long_witnessed: u64,
-    /// Durations of the first operations in TSC ticks.
+    /// Durations in TSC ticks of the operations, or of the first 4096 if there are more.
     pub op_ticks: Vec<u64>,
 }
 

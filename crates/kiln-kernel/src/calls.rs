@@ -499,7 +499,8 @@ mod tests {
                 assert_eq!(m.dst, one.dst, "{imp:?}: {len}");
                 let plain = std::mem::replace(&mut m.src, m.dst.clone());
                 for i in 0..COUNT {
-                    // The calls do not copy the associated data to the destination.
+                    // The calls do not copy the associated data to the destination, so restore it
+                    // here.
                     let prefix = i * m.stride..i * m.stride + m.prefix;
                     m.src[prefix.clone()].copy_from_slice(&plain[prefix]);
                 }

@@ -28,8 +28,8 @@ pub enum Sections {
     One = sys::KILN_ONE_SECTION,
     /// One section per call.
     Each = sys::KILN_SECTION_EACH,
-    /// One section per call, but without the section timer. The difference from [`Sections::Each`]
-    /// is the cost of the timer.
+    /// One section per call, but without the section timer. A comparison with [`Sections::Each`]
+    /// shows the cost of the timer.
     EachUntimed = sys::KILN_SECTION_EACH_UNTIMED,
 }
 
@@ -246,7 +246,7 @@ impl Impl {
 /// accept any length.
 pub(crate) const LONGEST_LISTED_KEY: usize = 256;
 
-/// Error: an implementation does not accept keys of this length.
+/// Error: an implementation does not accept keys of this length in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyLength(pub usize);
 

@@ -25,7 +25,7 @@ pub const INTERNAL: u32 = 0x2000;
 /// Flag of a request that may wait for space in a full queue.
 pub(crate) const MAY_BACKLOG: u32 = 0x400;
 
-/// A negative errno value, as returned by kernel functions.
+/// A result of a kernel function: 0 for success, or a negative errno value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Errno(pub i32);
 
@@ -136,7 +136,7 @@ fn scatterlist(pieces: &[(*mut u8, usize)]) -> Vec<sys::Scatterlist> {
         .collect()
 }
 
-/// An operation with which a load encrypts through a transform. Has one request per slot, because
+/// An operation that lets a load encrypt through a transform. It has one request per slot, because
 /// each slot can have a request in flight.
 pub struct Asked {
     raw: Box<sys::CryptoOp>,
@@ -187,7 +187,8 @@ pub mod broken {
     /// The most recently queued request is served first.
     pub const LATE_FIRST: u32 = 8;
 
-    /// Plants these faults from now on, in the whole process. 0 removes all faults.
+    /// Plants the faults whose bits are set in `rules`, for the whole process, and removes all
+    /// others.
     pub fn set(rules: u32) {
         // SAFETY: the function accepts any number.
         unsafe { super::sys::kiln_cryptd_break(rules) }

@@ -7,12 +7,14 @@ use std::arch::x86_64::__cpuid;
 const LINE: usize = 64;
 /// Size of the memory, as a multiple of the size of the second-level cache. Pages are spread over
 /// the cache sets at random. If the memory were only twice as large as the cache, about one set in
-/// 110 of an 8-way LRU cache would keep a line; at four times the size, it is one in 10 million.
+/// 110 of an 8-way LRU cache would keep an old line; with four times the size, only one set in 10
+/// million keeps one.
 const TIMES: usize = 4;
 /// Size in bytes to assume for the second-level cache if the CPU does not report it. This is the
 /// largest size in current x86 CPUs.
 const LARGE: usize = 4 << 20;
-/// Number of passes that the C code makes. Must equal `EVICT_PASSES` in `kernel/bench/evict.h`.
+/// Number of passes that the C code makes over the memory. Must equal `EVICT_PASSES` in
+/// `kernel/bench/evict.h`.
 const PASSES: u64 = 2;
 
 /// Memory that evicts the caches when it is read. See the module documentation.
@@ -64,7 +66,7 @@ impl Evictor {
 /// both Intel and AMD CPUs have.
 fn second_level_bytes() -> usize {
     const LEAF: u32 = 0x8000_0006;
-    // Newer toolchains declare `__cpuid` safe on x86-64; older ones do not.
+    // Only older toolchains need the `unsafe` block: newer ones declare `__cpuid` safe.
     #[allow(unused_unsafe)]
     // SAFETY: every x86-64 CPU has CPUID and leaf 8000_0000h, and LEAF is read only if it exists.
     let kib = unsafe {

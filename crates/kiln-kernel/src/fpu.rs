@@ -71,7 +71,7 @@ impl Context {
     ];
 }
 
-/// The result of [`usable`].
+/// The result of [`usable`]: the answer, and the preempt counts and warnings that were observed.
 pub use crate::sys::Usable as Answer;
 
 /// Tests whether the FPU is usable in `context`. If `in_section` is set, the interrupted code is

@@ -27,7 +27,7 @@ pub mod wakeup;
 pub use evict::Evictor;
 pub use tier::{Feature, Tier};
 
-/// The compiler that built `kernel/`: its path and its version line.
+/// Path and version line of the compiler that built `kernel/`.
 pub const COMPILER: &str = env!("KILN_KERNEL_CC");
 
 /// An archive of the objects of `kernel/`, without debugging information.

@@ -132,7 +132,8 @@ impl Messages {
     }
 }
 
-/// An operation of code outside `kernel/` that may complete asynchronously. Wraps `struct kiln_op`.
+/// An operation that is implemented outside `kernel/` and may complete asynchronously. Wraps
+/// `struct kiln_op`.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation(sys::Op);
 
@@ -155,7 +156,7 @@ pub enum Worker {
     /// One of Kiln's implementations, with one section per message. Where a section is not allowed,
     /// scalar code is used.
     Impl(Impl),
-    /// An operation that decides by itself whether to use the FPU.
+    /// An operation whose own code determines whether to use the FPU.
     Op(Operation),
 }
 
@@ -387,7 +388,8 @@ impl<'a> Load<'a> {
         self.set_empty(empty);
     }
 
-    /// Exchanges the work, the buffers and the counts of the task and the softirqs with `sides`.
+    /// Swaps the work, the buffers and the counts of the task and the softirqs with those in
+    /// `sides`.
     pub fn exchange(&mut self, sides: &mut Sides) {
         let empty = self.set_empty(true);
         self.drain();

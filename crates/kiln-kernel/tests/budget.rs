@@ -86,11 +86,11 @@ impl Subject {
         assert_eq!(later, 0);
         // The bytes before and after the result must be unchanged.
         assert_eq!((to[0], to[end]), (0xa5, 0xa5), "{imp:?}");
-        // The final content of the IV is part of a cipher's result.
+        // Append the final content of the IV, which is part of a cipher's result.
         if imp.kind() == Kind::Skcipher {
             to.extend(&iv_room);
         }
-        // Associated data is not written to the destination.
+        // Skip the associated data, which is not written to the destination.
         to[1 + if lens.digest == 0 { lens.assoc } else { 0 }..].to_vec()
     }
 }
@@ -101,7 +101,8 @@ fn lengths(imp: Impl, budget: usize) -> Vec<usize> {
     let block = imp.block_size().max(16);
     let mut all = vec![0, 1, block - 1, block];
     all.extend([budget - 1, budget, budget + 1, 2 * budget + 1]);
-    // Add boundaries of loops over several vectors, and of the parts that CRC-32C processes.
+    // Add lengths near the boundaries of loops over several vectors, and of the parts that CRC-32C
+    // processes.
     all.extend([
         192, 255, 256, 448, 512, 768, 896, 1008, 1024, 1025, 4032, 4080,
     ]);
@@ -122,7 +123,7 @@ fn lengths(imp: Impl, budget: usize) -> Vec<usize> {
 /// processes at most `most` bytes.
 fn sections(imp: Impl, lens: Lens, most: usize) -> (u64, u64) {
     let whole = lens.assoc + lens.text + lens.tag;
-    // Requests with an empty message do not call the cipher.
+    // Requests with an empty message do not call the cipher, so they open no section.
     if imp.kind() == Kind::Skcipher && lens.text == 0 {
         return (0, 0);
     }
@@ -187,8 +188,8 @@ fn every_way_answers_what_generic_code_does() {
                                 "{imp:?} {way} {lens:?}: {opened} sections, {least} to {at_most}"
                             );
                         } else if at_most > 0 {
-                            // The strategy never ends the section early: nothing is pending, and
-                            // the target is never reached.
+                            // Expect a single section: nothing is pending and the target is never
+                            // reached, so the strategy has no reason to end the section early.
                             assert_eq!(opened, 1, "{imp:?} {way} {lens:?}");
                         }
                         if imp.kind() == Kind::Hash {
@@ -462,7 +463,7 @@ fn planted_stalls_move_no_budget() {
                 _ => 0,
             })
             .collect();
-        // An SMI stops all CPUs and therefore affects many runs.
+        // Add the stall of an SMI, which stops all CPUs and therefore affects many runs.
         stalls[200..340].fill(600_000);
         plant(&stalls, 700, false);
         let moved = most_moved(&clean, &budgets());

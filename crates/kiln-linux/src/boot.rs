@@ -18,7 +18,7 @@ use crate::console::{self, Line};
 use crate::error::BootEnd;
 use crate::Error;
 
-/// How often the stop flag is checked.
+/// Interval at which the stop flag is checked.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Number of console lines that are kept for the error message if a boot fails.
@@ -93,7 +93,7 @@ impl Boot<'_> {
     }
 }
 
-/// How to supervise a machine.
+/// Options for supervising a machine.
 pub(crate) struct Watch<'a> {
     /// The machine's name in messages.
     pub name: &'static str,
@@ -102,8 +102,8 @@ pub(crate) struct Watch<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// Starts the machine and passes each line of its output to `line`. Stops when `line` returns
-/// false. The machine's process is always killed, even after an error.
+/// Starts the machine and passes each line of its output to `line`. If `line` returns false, kills
+/// the machine and returns an error. The machine's process never outlives this call.
 pub(crate) fn watch(
     mut command: Command,
     how: &Watch,
@@ -275,7 +275,7 @@ mod tests {
         };
         loop {
             match boot.run(&mut |_| ()) {
-                // A process that another test has forked still has the script open for writing,
+                // Retry: a process that another test has forked keeps the script open for writing
                 // until it calls exec().
                 Err(Error::NoStart { source, .. })
                     if source.raw_os_error() == Some(libc::ETXTBSY) =>
@@ -292,7 +292,8 @@ mod tests {
         let (dir, linux) = machine("echo $$ >\"$(dirname \"$0\")/pid\"; echo one; printf 'two\\033[2J\\n'; sleep 60 & wait");
         let last_lines = "one\n  two.[2J";
         let mut line = String::new();
-        // On a busy machine, the script may need more time to write both lines.
+        // Try longer limits, because on a busy machine the script may need more time to write both
+        // lines.
         for ms in [400, 2_000, 10_000] {
             line = boot(&linux, ms).unwrap_err().to_string();
             if line.contains(last_lines) {

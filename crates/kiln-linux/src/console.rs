@@ -69,7 +69,8 @@ pub enum Line {
 pub fn line(bytes: &[u8]) -> Line {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim_end_matches(['\r', '\n']);
-    // A boot message without a newline may precede init's text on the same line.
+    // Look for the prefix anywhere in the line, because init's text may follow a boot message
+    // without a newline.
     let own = text
         .find(PREFIX)
         .and_then(|at| parse(&text[at + PREFIX.len()..]));

@@ -203,7 +203,7 @@ fn releases(said: &str, version: &str) -> Vec<String> {
     let names = said.lines().filter_map(|line| line.split(' ').next());
     names
         .filter_map(|name| name.strip_prefix("linux-image-"))
-        // 6.12-amd64 is a metapackage without a kernel.
+        // Skip metapackages such as 6.12-amd64, which contain no kernel.
         .filter(|r| is_stock(r, version) && !r[version.len()..].starts_with("-amd64"))
         .map(str::to_owned)
         .collect()

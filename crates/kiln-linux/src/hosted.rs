@@ -27,8 +27,8 @@ use crate::Error;
 /// Name of the module's object, and of its directory in the tree's cache.
 const NAME: &str = "ciphers";
 
-/// The module's symbols, and their new names. An image keeps symbols whose names begin with
-/// `kiln_glue_`.
+/// The module's symbols that this file uses, each with its new name. The new names begin with
+/// `kiln_glue_`, because an image keeps symbols with this prefix.
 const NAMES: [(&str, &str); 5] = [
     ("kiln_init", INIT),
     ("only", ONLY),
@@ -240,7 +240,7 @@ fn register(host: &mut Host, only: Option<&str>) -> Result<(), kiln_tree::Error>
         set(&host.image, ONLY, only.map_or(ptr::null(), leak))?;
         set(&host.image, TIERS, leak(&module::tiers()))?;
         set(&host.image, ALL, true)?;
-        // Disable the module's own tests, because the tree's tests must decide.
+        // Disable the module's own tests, so that the results are those of the tree's tests.
         set(&host.image, CHECK, false)?;
     }
     // SAFETY: the function takes no argument and returns an int. The cast drops the upper half of

@@ -23,7 +23,7 @@ const FLAGS: &[&str] = &["-std=gnu11", "-O2", "-static", "-s", "-w"];
 
 /// Maximum length in bytes of a line in the command file, including its newline.
 const LONGEST: usize = 4095;
-/// A command must have fewer words than this.
+/// Limit on the number of words in a command; a command must have fewer.
 const WORDS: usize = 64;
 
 /// A command for init.
@@ -74,7 +74,7 @@ impl Order {
         Order::new(&["write", path, text])
     }
 
-    /// Allows the command to fail. In that case, later commands are still executed, and init still
+    /// Allows the command to fail. If it does, later commands are still executed, and init still
     /// succeeds.
     pub(crate) fn may_fail(mut self) -> Order {
         self.may_fail = true;

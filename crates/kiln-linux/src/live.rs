@@ -13,7 +13,7 @@ pub struct Width {
     pub name: String,
     /// Number of rounds in which registers were saved, overwritten and restored.
     pub rounds: u32,
-    /// Number of rounds after which a register no longer had its original value.
+    /// Number of rounds after which a register did not have its original value.
     pub wrong: u32,
     /// Number of control rounds that failed to detect a changed register. Control rounds do not
     /// save registers, so each of them should detect a change.

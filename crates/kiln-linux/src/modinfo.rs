@@ -39,9 +39,9 @@ impl Modules {
     }
 
     /// Returns the names and contents of all modules that the module with the given content depends
-    /// on. Each module follows its own dependencies. Modules that are not found are skipped,
-    /// because they may be built into the kernel. If a skipped module is not built in, the kernel
-    /// reports the error.
+    /// on. In the result, each module comes after its dependencies. Modules that are not found are
+    /// skipped, because they may be built into the kernel. If a skipped module is not built in, the
+    /// kernel reports the error.
     ///
     /// # Errors
     /// Fails if a module cannot be read.
@@ -53,8 +53,8 @@ impl Modules {
         Ok(done.1)
     }
 
-    /// Returns the names and contents of the named modules and of all modules they depend on. Each
-    /// module follows its dependencies.
+    /// Returns the names and contents of the named modules and of all modules they depend on. In
+    /// the result, each module comes after its dependencies.
     ///
     /// # Errors
     /// Fails if a module cannot be read.

@@ -355,8 +355,8 @@ pub(crate) fn flags(name: &str) -> String {
         flags.extend(&tier.flags);
         flags.extend(recipe::SIMD);
         flags.extend(recipe::extra_flags(Path::new(name)));
-        // The intrinsics are declared in the compiler's headers, but Linux's build hides those
-        // headers.
+        // Add the directory of the compiler's headers, which declare the intrinsics: Linux's build
+        // hides these headers.
         flags.push("-isystem $(shell $(CC) -print-file-name=include)");
     }
     format!("CFLAGS_{stem}.o := {}\n", flags.join(" "))

@@ -21,7 +21,7 @@ use crate::Error;
 const BENCHMARK: &str = "crypto/tcrypt.ko";
 
 /// Templates that are built as modules in this configuration (`linux/um.config`). Each template
-/// follows the templates that it needs.
+/// comes after the templates that it needs.
 pub const TEMPLATES: [&str; 7] = ["cbc", "ctr", "cts", "ecb", "xts", "ccm", "gcm"];
 
 /// How tcrypt measures an algorithm: the mode number, and the templates that Linux's own
@@ -195,7 +195,7 @@ pub struct Plan<'a> {
     pub request: &'a Request,
     /// The build of Kiln's module, including the module that hides algorithms.
     pub module: &'a Module,
-    /// Name under which Linux knows the Kiln driver to measure; `None` measures Linux's own code.
+    /// Linux's name for the Kiln driver to measure; `None` measures Linux's own code.
     pub driver: Option<&'a str>,
     /// After this time, the run ends successfully and returns the rows measured so far.
     pub enough: Option<Duration>,

@@ -110,8 +110,8 @@ fn the_emulated_cpu_answers_as_real_kernels_did() {
         broken::LATE_FIRST,
     ] {
         broken::set(rules);
-        // Question 54 is excluded, because it frees a transform while requests wait. If a rule is
-        // broken, that would be a use after free.
+        // Exclude question 54, which frees a transform while requests wait: with cryptd's rules
+        // broken, this would be a use after free.
         let (differ, unasked) =
             on_a_thread(|| differences(record, "legacy", |q| !scenes(q) && q.number != 54));
         broken::set(0);

@@ -19,7 +19,8 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 fn built() -> Option<(PathBuf, uml::Built)> {
     let trees = ["KILN_TEST_TREE", "KILN_TEST_TREE_NEXT"].map(env::var_os);
     let trees = trees.into_iter().flatten().filter(|v| !v.is_empty());
-    // Before 6.13, user mode Linux's register buffer is too small for a CPU with AMX.
+    // Skip trees that cannot run here: before 6.13, user mode Linux's register buffer is too small
+    // for a CPU with AMX.
     let tree = trees
         .map(PathBuf::from)
         .find(|tree| uml::check_register_room(tree).is_ok());

@@ -84,8 +84,8 @@ impl Rows {
     }
 
     fn reading(&mut self, reading: &Reading) {
-        // A native rdtsc takes tens of nanoseconds. If a hypervisor traps the instruction, it takes
-        // about a microsecond.
+        // The limits separate a native rdtsc, which takes tens of nanoseconds, from one that a
+        // hypervisor traps, which takes about a microsecond.
         let ns = 1e9 / tsc_hz();
         self.add(
             "clock read",

@@ -310,7 +310,8 @@ mod tests {
             assert_eq!(counters.hardware(), None);
             return;
         }
-        // If others use the counters as well, the kernel gives each user only a part of the time.
+        // Try repeatedly: if other programs also use the counters, this thread has them only part
+        // of the time.
         let is_counted = || {
             let before = counters.hardware()?;
             std::hint::black_box((0..100_000u64).fold(0, |x, n| std::hint::black_box(x ^ n)));

@@ -162,7 +162,7 @@ fn cpuinfo_field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
 
 /// Executes CPUID and returns eax, ebx, ecx and edx.
 fn cpuid(leaf: u32) -> [u32; 4] {
-    // Newer toolchains declare `__cpuid` safe on x86-64, older ones do not.
+    // Only older toolchains need the `unsafe` block: newer ones declare `__cpuid` safe.
     #[allow(unused_unsafe)]
     // SAFETY: every x86-64 processor supports cpuid, and an unknown leaf only returns an arbitrary
     // value.

@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn threads_get_physical_cores_first() {
         let list: CoreList = "0-5".parse().unwrap();
-        // 0 and 1 share a physical core, as do 2 and 3. 4 and 5 have no siblings.
+        // Cores 0 and 1 share a physical core, as do cores 2 and 3. Cores 4 and 5 have no siblings.
         let pairs = |core: usize| match core {
             0..4 => vec![core ^ 1],
             _ => vec![],

@@ -120,15 +120,15 @@ pub(crate) fn gaps(seconds: f64, stop: &AtomicBool) -> Gaps {
 /// Results of comparisons with known outcomes.
 #[derive(Default)]
 pub(crate) struct Known {
-    /// A dependency chain compared with itself. Only the clock and interrupts can cause a
+    /// Comparisons of a dependency chain with itself. Only the clock and interrupts can cause a
     /// difference.
     pub same_core: Vec<Ratio>,
-    /// The summation of 256 KiB compared with itself. Caches and other programs can also cause a
-    /// difference.
+    /// Comparisons of the summation of 256 KiB with itself. Caches and other programs can also
+    /// cause a difference.
     pub same_cache: Vec<Ratio>,
-    /// The chain lengthened by 1 % compared with the original chain.
+    /// Comparisons between the original chain and one that is 1 % longer.
     pub one: Vec<Ratio>,
-    /// The chain lengthened by 3 % compared with the original chain.
+    /// Comparisons between the original chain and one that is 3 % longer.
     pub three: Vec<Ratio>,
     /// Estimates for a chain of 1000 multiplications, which takes 3000 cycles.
     pub cycles: Vec<f64>,

@@ -1,5 +1,5 @@
-//! SplitMix64, used for every random choice. It is implemented here because a seed must give the
-//! same choices with every version of every library.
+//! SplitMix64, used for every random choice. It is implemented here, so that a seed gives the same
+//! choices regardless of the versions of external libraries.
 
 /// The SplitMix64 generator (Steele, Lea and Flood, "Fast splittable pseudorandom number
 /// generators", 2014).
@@ -7,9 +7,9 @@
 pub struct SplitMix64(pub u64);
 
 impl SplitMix64 {
-    /// Returns the random stream that belongs to item `number` under `seed`. A stream is a section
-    /// of about 2^32 values of the generator's single period. Where the section starts depends on
-    /// all bits of both numbers.
+    /// Returns random stream `number` of the streams that `seed` determines. Each stream is a
+    /// section of about 2^32 values of the generator's single period. Where the section starts
+    /// depends on all bits of both numbers.
     pub fn stream(seed: u64, number: u64) -> SplitMix64 {
         let seed = SplitMix64(seed).next_u64();
         SplitMix64(SplitMix64(seed ^ number).next_u64())
@@ -26,7 +26,8 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// Returns a random number below `n`, which must not be zero. The bias is less than n / 2^64.
+    /// Returns a random number from 0 to `n` - 1. `n` must not be zero. The bias is less than n /
+    /// 2^64.
     pub fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.next_u64()) * n as u128) >> 64) as usize
     }
@@ -42,7 +43,8 @@ impl SplitMix64 {
         }
     }
 
-    /// Shuffles a list (Fisher-Yates). The bias is below 2^-50 for every list in a plan.
+    /// Shuffles a list (Fisher-Yates). The bias of each choice is less than n / 2^64, where n is
+    /// the length of the list.
     pub fn shuffle<T>(&mut self, list: &mut [T]) {
         for i in (1..list.len()).rev() {
             list.swap(i, (self.next_u64() % (i as u64 + 1)) as usize);

@@ -12,19 +12,21 @@ use crate::rng::SplitMix64;
 use crate::series::{Counted, Round, Series};
 use crate::source::{TimeSource, Tsc, Within};
 
-/// Number of chains on each side of a sample. If it is too small, the minimum over hundreds of
-/// samples selects a sample for which *all* chains were lengthened. In a simulation with two chains
-/// per side and 0.2% noise, one result in 200 was 0.5% too small.
+/// Number of calibrating chains before each sample, and again after it. With too few chains, the
+/// minimum over hundreds of samples selects a sample for which *all* chains were lengthened. In a
+/// simulation with 0.2% noise and two chains on each side of a sample, one result in 200 was 0.5%
+/// too small.
 const CHAINS: u32 = 3;
-/// Maximum relative difference between the chains before and after a sample. If the difference is
-/// larger, the clock was not steady, and the sample is rejected.
+/// Maximum relative difference between the durations of the chains before and after a sample. If
+/// the difference is larger, the clock was not steady, and the sample is rejected.
 const AGREE: f64 = 0.01;
 /// Maximum number of times that a rejected sample is repeated.
 const RETAKES: u32 = 4;
-/// Number of calibrating runs. The shortest of them determines the number of iterations.
+/// How many times `choose_iters` runs a subject with each number of iterations that it tries. Only
+/// the shortest of these runs counts.
 const CALIBRATION_RUNS: u32 = 5;
-/// If a run takes at least this many seconds, a single run is trusted: ordinary disturbances are
-/// shorter, and five such runs would take too long.
+/// A run that takes more than this many seconds, and more than the target length of a sample, is
+/// not repeated: ordinary disturbances are shorter, and five such runs would take too long.
 const CLEARLY_LONG: f64 = 0.05;
 /// Maximum number of iterations to try. Only a subject that takes no time at all reaches it.
 const MAX_ITERS: u64 = 1 << 40;
@@ -35,7 +37,7 @@ pub struct Subject<'a> {
     /// Performs the operation `n` times when called as `run(n)`. It must consume its results
     /// (`black_box`, a checksum), because the compiler may otherwise remove the work.
     pub run: Box<dyn FnMut(u64) + 'a>,
-    /// The number of operations in each sample is a multiple of this.
+    /// Every sample consists of a multiple of this number of operations.
     pub step: u64,
 }
 
@@ -62,7 +64,8 @@ impl<'a> Subject<'a> {
 /// How many samples to take, and how long they are.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
-    /// Number of rounds. A comparison uses one pair of results per round and needs at least six.
+    /// Number of rounds. A comparison uses one pair of results per round and needs at least six
+    /// pairs.
     pub rounds: u32,
     /// Samples per subject per round.
     pub samples: u32,
@@ -70,7 +73,8 @@ pub struct Plan {
     pub sample_us: f64,
     /// Seed that determines the order of the samples.
     pub seed: u64,
-    /// The time at which measuring ends. Samples taken before then are kept.
+    /// The time at which measuring ends, even if rounds are missing; `None` sets no limit. Samples
+    /// taken before then are kept.
     #[serde(skip)]
     pub deadline: Option<Instant>,
 }
@@ -228,8 +232,8 @@ pub fn measure_with<T: TimeSource>(
     series
 }
 
-/// Adds one sample to the last round of a subject's series. Repeats the sample if the chains around
-/// it disagree or if the source finds it unsound.
+/// Takes a sample and adds it to the last round of a subject's series. A sample is discarded and
+/// repeated if the chains around it disagree or if the source finds it unsound.
 fn take<T: TimeSource>(
     source: &mut T,
     run: &mut dyn FnMut(u64),
@@ -269,8 +273,8 @@ fn take<T: TimeSource>(
     }
 }
 
-/// Runs a subject and returns the increase of the CPU's counters per operation. Returns `None` if
-/// the source has no such counters.
+/// Runs a subject and returns how much the CPU's counters increased per operation. Returns `None`
+/// if the source has no such counters.
 fn count<T: TimeSource>(source: &mut T, run: &mut dyn FnMut(u64), iters: u64) -> Option<Counted> {
     // If counters are not available, return before running the subject.
     source.hardware()?;
@@ -310,7 +314,7 @@ pub(crate) fn core_cycles(ticks: u64, before: u64, after: u64, chain_cycles: f64
 }
 
 /// Chooses a number of operations that takes about `sample_us` and is a multiple of the subject's
-/// step. Returns `None` if `stop` is set.
+/// step. Returns `None` if `over` returns true.
 ///
 /// The number is doubled until the *shortest* of several runs reaches a quarter of the target, so a
 /// single disturbed run can neither end the search early nor distort the result.

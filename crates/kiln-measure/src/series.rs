@@ -58,8 +58,8 @@ pub struct Series {
     pub switched: u64,
     /// One reading of the CPU's counters per round; empty if counters are not available.
     pub counted: Vec<Counted>,
-    /// The increase of the kernel's counters for this thread while the samples were taken; `None`
-    /// if the time source does not provide them.
+    /// How much the kernel's counters for this thread increased while the samples were taken;
+    /// `None` if the time source does not provide these counters.
     pub software: Option<Software>,
 }
 
@@ -92,7 +92,7 @@ impl Series {
         bests.all(|best| ns < best)
     }
 
-    /// Returns the number of samples kept.
+    /// Returns the number of samples kept in all rounds, complete or not.
     pub fn kept(&self) -> u64 {
         self.rounds
             .iter()

@@ -10,8 +10,8 @@ pub trait TimeSource {
     /// Runs one calibrating chain and returns its duration in ticks.
     fn chain(&mut self) -> u64;
 
-    /// Runs `n` calibrating chains and returns the duration of the shortest in ticks. Disturbances
-    /// can only lengthen a chain.
+    /// Runs `n` calibrating chains and returns the duration of the shortest in ticks, because
+    /// disturbances can only lengthen a chain.
     fn chains(&mut self, n: u32) -> u64 {
         (0..n).map(|_| self.chain()).min().unwrap_or(0)
     }
@@ -31,8 +31,8 @@ pub trait TimeSource {
         false
     }
 
-    /// Returns whether the last sample may be kept. The answer must not depend on the sample's
-    /// time.
+    /// Returns whether the last sample may be kept. The answer must not depend on how long the
+    /// sample took, because that would bias the results.
     fn is_sound(&self) -> bool {
         true
     }
@@ -52,8 +52,8 @@ pub trait TimeSource {
     /// Returns the number of ticks per second.
     fn hz(&self) -> f64;
 
-    /// Returns how many times the kernel has switched this thread out so far. The kernel's count
-    /// does not depend on the clock.
+    /// Returns how many times the kernel has switched this thread out so far; 0 if the source does
+    /// not count switches.
     fn switches(&mut self) -> u64 {
         0
     }

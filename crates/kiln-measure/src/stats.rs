@@ -10,8 +10,8 @@ use crate::series::{Counted, Series};
 pub(crate) const CALIBRATION: f64 = 0.001;
 /// Maximum probability that the interval of a [`Ratio`] does not contain the true median.
 const MISS: f64 = 0.05;
-/// The upper end of an estimate is the best result of the round that ranks at this position,
-/// counted from the fastest.
+/// Rank of the round whose best result is the upper end of an estimate. Rounds are ranked by their
+/// best results, starting with 1 for the fastest.
 const RANK: usize = 5;
 
 /// Cycles per operation.
@@ -33,7 +33,7 @@ const RANK: usize = 5;
 ///
 /// In the simulation of `tests/synthetic.rs` (jitter, interrupts, slow phases, a drifting clock),
 /// 6% of reruns are outside the interval, counting both ends. On the reference machine, while it
-/// was busy, 8 of 398 (2%) were.
+/// was busy, 8 of 398 reruns (2%) were outside.
 ///
 /// Neither end is closer to `best` than 0.1%, the clock's uncertainty. With fewer than five rounds,
 /// `high` is the largest round-best, and the probability of a miss is 2^-rounds.

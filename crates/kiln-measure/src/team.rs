@@ -9,8 +9,8 @@
 //! 3. Each thread continues in short batches until the last thread's sample has ended.
 //!
 //! Every sample therefore lies within the period in which all threads ran the subject, no matter
-//! how late a thread began. If the kernel switched a thread out during that period, the other
-//! threads ran with less load than they report, and the sample is discarded.
+//! how late a thread began. If the kernel switched a thread out during that period, fewer cores
+//! were loaded than intended, and the sample is discarded.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -20,8 +20,8 @@ use crate::clock::{self, CHAIN, IMUL_CYCLES};
 use crate::sample::Subject;
 use crate::source::{switches, TimeSource};
 
-/// Number of batches into which a sample's calls are divided. A thread that keeps its core busy for
-/// the other threads runs one such batch at a time.
+/// Number of batches into which a sample's calls are divided. A thread that keeps its core busy
+/// while the other threads are still measuring runs one such batch at a time.
 const BATCHES: u64 = 16;
 /// How many times a waiting thread checks for an order before it starts to sleep between checks.
 const SPINS: u32 = 20_000;
@@ -48,13 +48,13 @@ pub struct Team {
     kind: AtomicUsize,
     subject: AtomicUsize,
     count: AtomicU64,
-    /// Number of threads that have begun to run the subject.
+    /// Number of threads that are ready to be timed.
     running: AtomicUsize,
     /// Number of threads whose sample has ended.
     ended: AtomicUsize,
-    /// Number of threads that have carried out the order.
+    /// Number of threads, not counting the leader, that have carried out the last order.
     done: AtomicUsize,
-    /// Whether a thread left the team before the leader ended it.
+    /// Whether a thread left the team before the leader ended the team.
     broken: AtomicBool,
 }
 
@@ -180,7 +180,7 @@ impl Team {
     }
 
     /// Runs calibrating chains at the same time as the other threads, and reports the duration of
-    /// the shortest. Disturbances can only lengthen a chain.
+    /// the shortest, because disturbances can only lengthen a chain.
     fn chains(&self, number: usize, n: u32) {
         self.meet(&self.running, spin_loop);
         let least = (0..n).map(|_| clock::chain(CHAIN)).min();
@@ -216,8 +216,8 @@ impl Team {
     }
 }
 
-/// Marks the team as broken if the thread leaves without an order to end, for example because of a
-/// panic, so that the other threads do not wait for it.
+/// Marks the team as broken if the thread leaves before it has received [`Order::End`], for example
+/// because of a panic, so that the other threads do not wait for it.
 struct Leaving<'a> {
     team: &'a Team,
     early: bool,
@@ -250,7 +250,8 @@ impl Lead<'_> {
         self.numbers = numbers;
     }
 
-    /// Waits until the other threads have carried out the order.
+    /// Waits until the other threads have carried out the order. Returns false if a thread has left
+    /// the team.
     fn wait(&self) -> bool {
         let others = self.team.members.len() - 1;
         while self.team.done.load(Ordering::Acquire) < others {
@@ -398,17 +399,18 @@ mod tests {
         for thread in 0..3 {
             assert!(of(2 * thread + 1) >= 8 * series[0].iters, "{thread}");
         }
-        // On a busy machine, every sample may have been discarded.
+        // On a busy machine, every sample may have been discarded, and the list of shares is then
+        // empty.
         let shares = series[0].shares.len();
         assert_eq!(shares, if series[0].kept() > 0 { 3 } else { 0 });
     }
 
-    /// Completed calls in the order in which they ended, each as the thread and its number of
-    /// operations.
+    /// The completed calls in the order in which they ended. Each entry holds the number of the
+    /// thread and the number of operations in the call.
     type Log = Mutex<Vec<(usize, u64)>>;
 
-    /// Waits until the log meets a condition. Fails after a timeout that is exceeded only if
-    /// something is broken.
+    /// Waits until the log meets a condition. Fails after a minute, which is enough for even a busy
+    /// machine.
     fn wait_for(log: &Log, fulfilled: impl Fn(&[(usize, u64)]) -> bool) {
         let start = Instant::now();
         while !fulfilled(&log.lock().unwrap()) {
@@ -446,7 +448,8 @@ mod tests {
             lead.take_subjects(vec![0]);
             let mut early = |calls| {
                 if calls != CALLS {
-                    // The log must not become too long while the second thread has no core.
+                    // Slow down, so that the log does not become too long while the second thread
+                    // waits for a core.
                     thread::sleep(Duration::from_micros(50));
                 }
                 log.lock().unwrap().push((0, calls));

@@ -61,7 +61,7 @@ pub struct TrustRow {
 pub struct Trust {
     /// All checks, in the order in which they were made.
     pub rows: Vec<TrustRow>,
-    /// Differences above this percentage can be trusted. `None` if the checks were cut short or
+    /// Percentage above which differences can be trusted; `None` if the checks were cut short or
     /// failed.
     pub percent: Option<f64>,
     /// A sentence that states the smallest trustworthy difference.
@@ -84,10 +84,11 @@ pub(crate) fn sentence(percent: Option<f64>) -> String {
     }
 }
 
-/// Returns the smallest trustworthy difference, as a percentage. A difference is reported when its
-/// interval is beyond the noise floor, so the result is at least the sum of floor and reach. If
-/// more than one in twenty comparisons missed a planted difference of 1%, the result is at least
-/// 3%; if they missed a planted difference of 3%, it is at least 10%.
+/// Returns the smallest trustworthy difference, as a percentage. A difference is reported only if
+/// its whole interval is beyond the noise floor, so the result is at least the sum of the noise
+/// floor and `reach`, which is how far the interval of an unchanged subject can extend from 1, as a
+/// percentage. If more than one in twenty comparisons missed a planted difference of 1%, the result
+/// is at least 3%; if they missed a planted difference of 3%, it is at least 10%.
 pub(crate) fn trusted(reach: f64, alarms: f64, one: f64, three: f64) -> Option<f64> {
     if alarms > 20.0 {
         return None;

@@ -1,4 +1,5 @@
-//! Verdicts on comparisons: faster, same or slower. Cycles and time must lead to the same verdict.
+//! Verdicts on comparisons: faster, same or slower. A difference counts only if both cycles and
+//! time show it.
 
 use std::fmt;
 
@@ -55,8 +56,8 @@ pub fn verdict(r: &Ratio, floor: f64) -> Verdict {
 /// Returns the joint verdict on the ratio of cycles and the ratio of times: `a` is faster or slower
 /// only if both ratios show it.
 ///
-/// If only one of the two is beyond the floor, the verdict is `Same` unless the two intervals
-/// exclude each other. In that case the result depends on the unit, and the verdict is `Disagree`.
+/// If only one of the two ratios is beyond the floor, the verdict is `Same` unless their intervals
+/// do not overlap. In that case the result depends on the unit, and the verdict is `Disagree`.
 pub fn verdict_by_both(cycles: &Ratio, time: &Ratio, floor: f64) -> Verdict {
     match (verdict(cycles, floor), verdict(time, floor)) {
         (one, other) if one == other => one,
@@ -65,8 +66,8 @@ pub fn verdict_by_both(cycles: &Ratio, time: &Ratio, floor: f64) -> Verdict {
     }
 }
 
-/// Like [`verdict_by_both`], but if the time is unknown, the cycles alone decide. Older records do
-/// not contain times.
+/// Like [`verdict_by_both`], but judges only the cycles if the time is unknown, as in older
+/// records.
 pub fn verdict_by_known(cycles: &Ratio, time: Option<&Ratio>, floor: f64) -> Verdict {
     match time {
         Some(time) => verdict_by_both(cycles, time, floor),
@@ -75,8 +76,8 @@ pub fn verdict_by_known(cycles: &Ratio, time: Option<&Ratio>, floor: f64) -> Ver
 }
 
 /// Returns whether `a` is slower than `b` by more than `limit`: true if both cycles and time show
-/// it, false if neither does, and `None` if only one does. If the time is unknown, the cycles
-/// decide.
+/// it, false if neither does, and `None` if only one does. If the time is unknown, only the cycles
+/// are judged.
 pub fn exceeds_by_known(cycles: &Ratio, time: Option<&Ratio>, limit: f64) -> Option<bool> {
     let slower = |r: &Ratio| verdict(r, limit) == Verdict::Slower;
     match time {

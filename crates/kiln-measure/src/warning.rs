@@ -89,7 +89,7 @@ impl fmt::Display for Warning {
 }
 
 /// Returns whether other programs use so much of `cpus` processors that results suffer. `others` is
-/// the number of processors that their CPU time would fill.
+/// the CPU time of these programs, in seconds per second of the run.
 pub fn is_busy(others: f64, cpus: usize) -> bool {
     others > OTHERS * cpus.max(1) as f64 && others > OTHERS_CPU
 }
@@ -309,8 +309,8 @@ mod tests {
             });
         };
         assert_eq!(kinds(waits), [Kind::SwitchedOut]);
-        // This load is too small for a warning about the whole machine, but large enough for a
-        // warning about the core's sibling.
+        // One busy second in ten is too little for a warning about the whole machine, but enough
+        // for a warning about the core's sibling.
         assert_eq!(kinds(|_, a| a.busy_s[2].1 += 1.0), [Kind::Sibling]);
         assert_eq!(kinds(|_, a| a.turbo = Some(true)), [Kind::Turbo]);
     }

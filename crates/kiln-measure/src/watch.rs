@@ -22,13 +22,14 @@ pub struct Reading {
     pub stolen_s: Option<f64>,
     /// Load average over the last minute.
     pub load: Option<f64>,
-    /// How long the calling thread ran, and how long it waited for a core.
+    /// How long the calling thread has run since it was created, and how long it has waited for a
+    /// core.
     pub thread: Option<ThreadTime>,
     /// Number of times the calling thread has changed cores.
     pub migrations: Option<u64>,
-    /// The core on which the calling thread ran.
+    /// The core on which the calling thread last ran.
     pub core: Option<usize>,
-    /// Logical processors that share this core's execution units.
+    /// The other logical processors that share the execution units of `core`.
     pub siblings: Vec<usize>,
     /// Whether the clock frequency may exceed its nominal value; `None` if the setting cannot be
     /// read, as in some guests.
@@ -37,7 +38,7 @@ pub struct Reading {
     pub core_hz: Option<f64>,
 }
 
-/// How long the scheduler let a thread run and wait (proc(5), schedstat).
+/// How long a thread has run, and how long it has waited for a core (proc(5), schedstat).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ThreadTime {
     /// Seconds for which the thread ran on a core.
@@ -165,8 +166,8 @@ fn migrations(sched: &str) -> Option<u64> {
     line.rsplit(':').next()?.trim().parse().ok()
 }
 
-/// Returns field 39, the core that the thread last ran on (proc_pid_stat(5)). The process name,
-/// which is in parentheses, may contain blanks.
+/// Returns field 39, the core that the thread last ran on (proc_pid_stat(5)). The process name may
+/// contain blanks, so the fields are counted from the parenthesis that closes it.
 fn core(stat: &str) -> Option<usize> {
     let after_name = stat.rsplit_once(')')?.1;
     after_name.split_whitespace().nth(36)?.parse().ok()
@@ -208,7 +209,7 @@ mod tests {
     fn a_core_that_spins_is_busy() {
         let core = current_core().unwrap();
         crate::pin(&core.to_string().parse().unwrap()).unwrap();
-        // Time that the host steals is not busy time, so this may take several attempts.
+        // Time that the host steals does not count as busy time, so several attempts may be needed.
         let is_seen = || {
             let (start, before) = (Instant::now(), busy_on(&[core]).unwrap());
             while start.elapsed().as_millis() < 100 {

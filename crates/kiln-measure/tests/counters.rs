@@ -17,7 +17,7 @@ struct Machine {
     counted: Hardware,
     has_counters: bool,
     counts_misses: bool,
-    /// Core cycles per chain that the sampler assumes.
+    /// Number of core cycles that the sampler assumes a chain takes.
     believed: f64,
     runs: u64,
 }

@@ -41,7 +41,7 @@ struct Noise {
     slow: f64,
     /// Relative amplitude of the core clock's drift, which has a period of 0.7 s.
     drift: f64,
-    /// Step of the clock, in ticks.
+    /// Step by which the clock advances, in ticks: times are rounded to a multiple of it.
     step: f64,
 }
 
@@ -267,7 +267,7 @@ fn disturbed_chains_never_make_a_figure_too_small() {
             .best
             / 777.0
     };
-    // The only remaining error comes from rounding to whole ticks, which is 1 in 23666.
+    // The only remaining error is caused by rounding to whole ticks: one tick in 23666.
     for disturbed in 0..=5 {
         assert!(
             (least(disturbed) - 1.0).abs() < 1e-4,

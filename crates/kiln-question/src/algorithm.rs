@@ -50,9 +50,9 @@ impl Algorithm {
         best.expect("the generic tier is always usable")
     }
 
-    /// Returns the generic implementation, which runs on every CPU. Its results are what other
-    /// implementations are compared with, and its properties, such as key sizes, are the same as
-    /// theirs. Its priority is not necessarily the lowest.
+    /// Returns the generic implementation, which runs on every CPU. Other implementations are
+    /// checked against its results, and have the same properties, such as key sizes. Its priority
+    /// is not necessarily the lowest.
     pub fn any(self) -> Impl {
         let impls = self.impls();
         let generic = |i: &&Impl| i.tier() == Tier::Generic;

@@ -26,7 +26,7 @@ pub struct Left {
     pub status: Result<i32, String>,
     /// Everything the process wrote to stdout.
     pub output: Vec<u8>,
-    /// The last line that the process wrote to stderr.
+    /// The last non-blank line that the process wrote to stderr; `None` if it wrote nothing.
     pub said: Option<String>,
 }
 
@@ -174,7 +174,8 @@ mod tests {
 
     #[test]
     fn what_hangs_is_ended_with_all_it_started() {
-        // Be more patient if the shell could not print anything in that time.
+        // Start again with a longer time limit if the shell could not print anything before it was
+        // killed.
         let (start, left, patience) = [1000, 4000, 16_000]
             .into_iter()
             .map(|patience| {

@@ -23,12 +23,12 @@ impl Error {
         }
     }
 
-    /// Creates an error about wrong input.
+    /// Creates an error about wrong input or arguments, for which the exit status is 2.
     pub fn input(line: impl Into<String>) -> Error {
         Error::Input(line.into())
     }
 
-    /// Creates an error about something that this machine lacks.
+    /// Creates an error about something that this machine lacks, for which the exit status is 3.
     pub fn lacks(line: impl Into<String>) -> Error {
         Error::Lacks(line.into())
     }
@@ -51,8 +51,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Converts errors from `kiln_tree`. An interruption prints no error line, because the program then
-/// always ends with the exit status for interruptions.
+/// Converts errors from `kiln_tree`. The variant chosen for an interruption does not matter: an
+/// interrupted program prints no error line and always ends with the exit status for interruptions.
 impl From<kiln_tree::Error> for Error {
     fn from(e: kiln_tree::Error) -> Error {
         use kiln_tree::Error as E;

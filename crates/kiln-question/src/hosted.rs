@@ -113,8 +113,8 @@ impl Hosted {
     }
 
     /// Measures the tree in child processes, which run this same program. If an item crashes the
-    /// child, the crash is reported and the next child skips that item. Rows with a field for the
-    /// name of the tree, in addition to its version and configuration, contain `name`.
+    /// child, the crash is reported and the next child skips that item. `name` identifies the tree
+    /// in rows that have a field for a tree's name, not only for its version and configuration.
     pub fn measure<R: DeserializeOwned>(
         &self,
         name: &str,
@@ -149,8 +149,8 @@ impl Hosted {
                 // The child has already printed the reason on stderr.
                 return match ended.status.code() {
                     Some(code @ (1..=3 | 130)) => {
-                        // Print the failures, because an object that does not compile may explain
-                        // what the child lacks.
+                        // Print which objects do not compile, because that may explain what the
+                        // child lacks.
                         for failure in &self.failures {
                             eprintln!("kiln: {failure}");
                         }

@@ -40,7 +40,8 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 
 fn rename_over(path: &Path, bytes: &[u8], permissions: Option<Permissions>) -> io::Result<()> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-    // Give new files the usual permissions. Temporary files are created with stricter permissions.
+    // Request the usual permissions for a new file, because a temporary file has stricter ones by
+    // default.
     let usual = Permissions::from_mode(0o666);
     let mut file = Builder::new()
         .prefix(".kiln-")

@@ -20,8 +20,8 @@ use signal_hook::low_level;
 
 use crate::{replace, shard, tiers, Error, Global, Progress, Shard, Share};
 
-/// Signals that arrive within this time of the first one belong to the same request to exit,
-/// because timeout(1) sends each signal twice: to the process and to its process group.
+/// Signals that arrive within this time of the first one are ignored, because timeout(1) sends each
+/// signal twice: to the process and to its process group.
 const ONE_SIGNAL_MS: u64 = 500;
 /// Value that represents "no signal has arrived yet".
 const NONE: u64 = u64::MAX;
@@ -163,8 +163,8 @@ impl Session {
     }
 }
 
-/// Makes SIGINT and SIGTERM set the flag. A second Ctrl-C kills the program immediately, so that no
-/// results are printed.
+/// Makes SIGINT and SIGTERM set `stop`. A second Ctrl-C ends the program immediately, without
+/// printing results.
 fn catch_signals(stop: &Arc<AtomicBool>) -> io::Result<()> {
     let start = Instant::now();
     // Milliseconds from `start` to the first signal, or `NONE`.
@@ -179,15 +179,15 @@ fn catch_signals(stop: &Arc<AtomicBool>) -> io::Result<()> {
                 Err(_) => {}
             }
         };
-        // SAFETY: the closure reads the clock and accesses atomic variables, which a signal handler
-        // may do.
+        // SAFETY: the closure reads the clock, accesses atomic variables and may call
+        // `low_level::exit`, all of which a signal handler may do.
         unsafe { low_level::register(signal, handle)? };
     }
     Ok(())
 }
 
-/// Changes to the directory that `-C` names. A child that hosts a kernel tree does not change its
-/// directory: it receives the same arguments as its parent, which has already changed to it.
+/// Changes to the directory that `-C` names. A child that hosts a kernel tree ignores `-C`: it
+/// receives the same arguments as its parent, and the parent has already changed the directory.
 ///
 /// # Errors
 /// Fails if the directory does not exist.
@@ -212,8 +212,8 @@ fn place(defaults: &[Setting], key: &str) -> String {
     }
 }
 
-/// Creates the directory for records now, so that an unusable path is reported before the
-/// measurement.
+/// Creates the directory for records. Call this before the measurement, so that an unusable path is
+/// reported at once.
 pub fn prepare(dir: &Path) -> Result<(), Error> {
     let fault = |e: std::io::Error| {
         Error::input(format!(

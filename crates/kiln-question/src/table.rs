@@ -15,8 +15,8 @@ pub fn plain() -> Table {
     table
 }
 
-/// Separates columns by two blanks, and right-aligns the columns whose indices are in `figures`,
-/// which contain numbers.
+/// Separates columns by two blanks, and right-aligns the columns of numbers, whose indices are in
+/// `figures`.
 pub fn align(table: &mut Table, figures: impl IntoIterator<Item = usize>) {
     let columns = table.column_count();
     for i in 0..columns {
@@ -71,7 +71,8 @@ pub fn machine(facts: &Facts) -> String {
     format!("{}\n{}", paragraph(&hardware), paragraph(&software))
 }
 
-/// Returns the hypervisor's common name for this twelve-letter signature.
+/// Returns the common name of the hypervisor with this CPUID signature, or the signature itself if
+/// the hypervisor is unknown.
 pub fn hypervisor(vendor: &str) -> &str {
     match vendor {
         "KVMKVMKVM" => "KVM",
@@ -83,7 +84,8 @@ pub fn hypervisor(vendor: &str) -> &str {
 }
 
 /// Extracts the version text from a compiler description such as `/usr/bin/cc (cc (Debian
-/// 12.2.0-14) 12.2.0)`. The version text is what the outer parentheses enclose.
+/// 12.2.0-14) 12.2.0)`. The version text is the part inside the outermost parentheses, here `cc
+/// (Debian 12.2.0-14) 12.2.0`.
 pub fn compiler(cc: &str) -> &str {
     let words = cc.split_once(" (").and_then(|(_, w)| w.strip_suffix(')'));
     words.unwrap_or(cc)

@@ -10,8 +10,8 @@ pub const VARIABLE: &str = "KILN_TIERS";
 /// Applies `list`, a value of `KILN_TIERS` such as `generic,aesni`. An empty list allows all tiers.
 ///
 /// # Errors
-/// Fails if a tier is unknown (status 2), or this CPU lacks a tier (status 3). If a missing tier
-/// were ignored, a test of that tier would silently test a different one.
+/// Fails if a tier is unknown (status 2), or if this CPU does not support a tier (status 3). If an
+/// unsupported tier were ignored, a test of that tier would silently test a different one.
 pub fn mask(list: &str) -> Result<(), Error> {
     if list.trim().is_empty() {
         return Ok(());

@@ -15,7 +15,7 @@ pub fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
         .min_by_key(|k| osa_distance(name, k))
         .filter(|k| is_similar(name, k));
     let hint = match nearest {
-        // A name of digits is probably part of a number, as in `--cases 10 000`.
+        // A name that consists of digits is probably part of a number, as in `--cases 10 000`.
         _ if name.bytes().all(|byte| byte.is_ascii_digit()) => {
             "write numbers without spaces, such as 10000".to_string()
         }

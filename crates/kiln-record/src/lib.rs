@@ -16,7 +16,7 @@
 //! | attribute of a field | |
 //! |---|---|
 //! | `"unit"` | unit of the field |
-//! | `"x-role"` | `key`: identifies a row. `condition`: shown with the keys, but rows that differ only in conditions are the same row on another machine or version. `main`: a result that reports use to compare sides. `figure`: another result that reports show. Without a role, a field appears only in the record |
+//! | `"x-role"` | `key`: identifies a row. `condition`: shown with the keys, but rows that differ only in conditions count as the same row, measured on another machine or with another version. `main`: a result that reports use to compare sides. `figure`: another result that reports show. Without a role, a field appears only in the record |
 //! | `"x-heading"` | heading of the field's column; the default is the field's name in words |
 //! | `"x-interval"` | names of the fields that hold the lower and the upper end of the result's interval |
 //! | `"x-better"` | `less` or `more`: whether lower or higher is better. `kiln compare` compares this field. The first such field that every record has is compared even if it is null; the other fields are compared only where both records have a value |

@@ -1,5 +1,4 @@
-//! Makes text that others may have written, such as the text in a record, safe to print on a
-//! terminal.
+//! Makes text from untrusted sources, such as the text in a record, safe to print on a terminal.
 
 /// Returns the text as one line, in which each control character is replaced by a space. A terminal
 /// would interpret control characters: an escape sequence can hide or rewrite other lines.

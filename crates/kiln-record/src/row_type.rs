@@ -120,8 +120,8 @@ impl RowType {
     /// Returns the words that identify a row. If `plain` is set, conditions and provider versions
     /// are omitted, so that the corresponding row from another machine or version has the same key.
     pub fn key(&self, row: &Row, plain: bool) -> Vec<String> {
-        // The fields of an unknown type have no roles, so assume that its text fields identify a
-        // row.
+        // The roles of an unknown type's fields are not known, so assume that its text fields
+        // identify a row.
         if self.fields.is_empty() {
             let texts = row.values().filter_map(Value::as_str);
             return texts.map(str::to_string).collect();
@@ -336,7 +336,8 @@ mod tests {
         assert_eq!(old("fpu", policy(json!(3))), "fpu-esp");
         assert_eq!(old("fpu", json!({"instructions": 3})), "fpu-step");
         assert_eq!(old("fpu", json!({"in_section": true})), "fpu-answers");
-        // In later versions, separate commands write these types.
+        // The type must also be inferred for later versions, in which several commands write these
+        // types.
         assert_eq!(
             old("fpu-overhead", json!({"path": "direct"})),
             "fpu-overhead"
@@ -381,8 +382,8 @@ mod tests {
         }
     }
 
-    /// Collects the strings in a view that are field names, skipping strings that are texts in its
-    /// pictures.
+    /// Collects the strings in a view that are field names, and skips strings that the pictures
+    /// show as text.
     fn names<'a>(key: &str, value: &'a Value, all: &mut Vec<&'a str>) {
         const WORDS: [&str; 9] = [
             "form",

@@ -71,7 +71,7 @@ pub struct View {
     pub across: Option<Across>,
     /// Set if each row is a check.
     pub check: Option<Check>,
-    /// Set if rows count lost state.
+    /// Set if rows contain counts of lost state.
     pub loss: Option<Loss>,
     /// Set if each row is a headline.
     pub cards: Option<Cards>,
@@ -119,8 +119,8 @@ pub enum Shape {
         along: String,
         upwards: String,
     },
-    /// One line per row that shows a course over time, from the fields `PREFIX_0`, `PREFIX_1` and
-    /// so on.
+    /// One line per row, which shows how a value changes over time, from the fields `PREFIX_0`,
+    /// `PREFIX_1` and so on.
     Course {
         title: String,
         prefix: String,
@@ -213,7 +213,7 @@ pub struct Check {
     pub why: String,
 }
 
-/// Describes how rows count lost state.
+/// Describes which fields contain counts of lost state, and which rows to judge by them.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Loss {
@@ -229,8 +229,8 @@ pub struct Loss {
     pub wrong: (String, String),
     /// Name of the field that holds the number of interrupts that could have caused a loss.
     pub hit: String,
-    /// Name of the field that holds the expected number of wrong results if the judged policy lost
-    /// state as often as the control policy.
+    /// Name of the field that holds how many wrong results would be expected if the judged policy
+    /// lost state as often as the control policy.
     pub expected: String,
     /// Whether all rows with the same value of `of` are judged together.
     #[serde(default)]

@@ -31,7 +31,7 @@ pub(crate) fn micros(us: f64) -> String {
     }
 }
 
-/// Formats a large number with a prefix such as k or M.
+/// Formats a number, using the SI prefixes k and M for large numbers.
 pub(crate) fn scaled(x: f64) -> String {
     match x {
         x if x >= 999_999.5 => format!("{} M", trim(x / 1e6)),

@@ -97,7 +97,7 @@ fn choose(found: &[Found]) -> Vec<&Found> {
 }
 
 /// Returns warnings about a run's shards. Each line about a missing shard contains the command that
-/// produces it. If more than [`MOST`] shards are missing, the rest are only counted.
+/// runs this shard. If more than [`MOST`] shards are missing, the rest are only counted.
 fn warnings(command: &str, count: u32, chosen: &[&Found], found: &[Found]) -> Vec<String> {
     let has = |index: u32| chosen.iter().find(|f| f.part.index == index);
     let is_missing = |index: &u32| has(*index).is_none_or(|f| !f.part.complete);
@@ -203,7 +203,8 @@ fn fails(kind: &RowType, row: &Row) -> bool {
     check.is_some_and(|check| check.fail.iter().any(holds))
 }
 
-/// Returns a line for each shard that these sides lack, with the command that produces it.
+/// Returns a line for each shard that these sides lack. The line contains the command that runs the
+/// shard.
 pub fn missing_shards(sides: &[Side]) -> Vec<String> {
     let records = sides.iter().flat_map(|side| &side.records);
     let lists = records.filter_map(|r| r.get(FIELD)?.get("missing")?.as_array());

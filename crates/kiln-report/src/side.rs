@@ -120,7 +120,7 @@ fn read_text(path: &Path) -> Result<String, Error> {
     }
     let text =
         String::from_utf8(bytes).map_err(|_| fault("it is not text in UTF-8".to_string()))?;
-    // Some editors and shells begin a text with a byte-order mark.
+    // Remove the byte-order mark with which some editors and shells begin a text file.
     Ok(text.trim_start_matches('\u{feff}').to_string())
 }
 

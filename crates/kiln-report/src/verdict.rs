@@ -1,7 +1,7 @@
 //! Decides whether interrupted FPU sections allow a verdict on lost state.
 //!
-//! Each row for a policy contains the expected number of wrong results if the policy lost state as
-//! often as the control policy, which saves no state, did in the same run. If at least ln 1000
+//! Each row for a policy contains how many wrong results would be expected if the policy lost state
+//! as often as the control policy, which saves no state, did in the same run. If at least ln 1000
 //! wrong results are expected, the probability of seeing none is at most 0.001.
 
 use kiln_record::view::{all_hold, Loss};
@@ -12,8 +12,8 @@ use crate::record::{number, word};
 /// Minimum number of expected wrong results that allows a verdict: ln 1000.
 const ENOUGH: f64 = 6.907_755_278_982_137;
 
-/// Returns whether the expected number of wrong results in this row is high enough to reveal a
-/// loss.
+/// Returns whether the expected number of wrong results in this row is at least [`ENOUGH`], so that
+/// a loss of state would be noticed.
 pub(crate) fn has_power(loss: &Loss, row: &Row) -> bool {
     number(row, &loss.expected).is_some_and(|n| n >= ENOUGH)
 }

@@ -18,7 +18,7 @@ use serde_json::{json, Value};
 const CHECK: &str = include_str!("browser/check.js");
 /// Maximum time a browser may run before it is killed.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Held while a browser runs, because two at once are slow.
+/// Held while a browser runs, because two browsers at once are too slow.
 static BROWSER: Mutex<()> = Mutex::new(());
 
 fn browser() -> Option<PathBuf> {
@@ -216,7 +216,7 @@ fn the_page_is_legible_and_alone() {
         let name = given["command"].as_str().unwrap().replace(' ', "_");
         assert_eq!(save["name"], format!("{name}.json"));
     }
-    // With two sides, each picture of speed shows both sides together, and every other picture
+    // With two sides, each chart of `kiln speed` shows both sides together, and every other chart
     // appears once per side.
     assert_eq!(
         verdicts[3]["titles"].as_array().unwrap().len(),
@@ -297,8 +297,8 @@ fn warnings_come_before_figures_and_each_once() {
     assert_eq!(head.matches("busy: load 3.0").count(), 1);
 }
 
-/// Records from a malicious machine, in which every string is markup and numbers are replaced by
-/// text.
+/// Records from a malicious machine. Every string in them is markup, and their numbers are replaced
+/// by text.
 fn hostile() -> Side {
     let evil =
         "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>'\"`${1}<!--";

@@ -18,7 +18,8 @@ pub struct Reference<'a> {
 }
 
 impl<'a> Reference<'a> {
-    /// Computes the expected results for `messages`, unless the messages are chained.
+    /// Computes the expected results for `messages`. If the messages are chained, their results
+    /// depend on the number of calls, so they are computed later.
     pub fn new(judge: Rc<Judge<'a>>, messages: &Messages) -> Result<Reference<'a>, String> {
         let mut independent = messages.afresh();
         let count = independent.count() as u64;
@@ -73,7 +74,8 @@ impl<'c, 'a> Entry<'c, 'a> {
     }
 
     /// Makes `calls` calls. If the messages are chained, only the results of this run can be
-    /// checked afterwards. If they are not, the results of an earlier, longer run remain valid.
+    /// checked afterwards. Otherwise, the results of an earlier, longer run can also still be
+    /// checked.
     fn run(&mut self, calls: u64) {
         if let Ok(before) = self.last {
             let checked = match self.messages.chained {
@@ -130,7 +132,7 @@ pub type Timed = Result<Series, String>;
 pub(crate) type Faults = Vec<Option<String>>;
 
 /// Runs each entry on all of its messages and checks the results. Then clears the results, so that
-/// the check after timing sees only what the timed calls wrote.
+/// the check after timing cannot accept results of this run.
 pub fn check_before(entries: &mut [Entry], references: &[Vec<&Reference>]) -> Faults {
     let check = |(entry, references): (&mut Entry, &Vec<&Reference>)| {
         entry.run(entry.messages.count() as u64);
@@ -181,7 +183,8 @@ pub fn bench(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Vec<Timed> {
-    // From here on, a panic in this thread also ends the crew's threads.
+    // Become the leader before the first check, so that a panic in this thread also ends the crew's
+    // threads.
     let mut lead = crew.map(|crew| crew.team.lead());
     let mut faults = check_before(&mut entries, references);
     if let Some(crew) = crew {
@@ -372,7 +375,7 @@ mod tests {
         assert!(timed[0].is_ok());
         let why = timed[1].as_ref().unwrap_err();
         assert!(why.starts_with("in thread 2: message 0 "), "{why}");
-        // The first run, which is not timed, is right; the results are wrong only in later runs.
+        // Only the first run, which is not timed, returns correct results.
         let runs = AtomicU64::new(0);
         let timed = outcome_of_two(|m| {
             if runs.fetch_add(1, Ordering::Relaxed) > 0 {

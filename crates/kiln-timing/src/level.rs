@@ -1,4 +1,4 @@
-//! Defines the level at which an implementation is timed, either functions or requests, and the
+//! Defines the level at which an implementation is called, such as functions or requests, and the
 //! memory layout of requests.
 
 use std::fmt;

@@ -72,7 +72,8 @@ impl Source for Own {
         match self {
             Own::Functions => names.chain(many).collect(),
             Own::Requests(_) => names.collect(),
-            // At most two drivers are measured with requests: see `called`.
+            // List only the two drivers with the highest priority, because `called` selects at most
+            // two.
             Own::Calls => names.rev().take(2).collect(),
         }
     }

@@ -126,7 +126,8 @@ fn overhear(
     // SAFETY: the descriptor is open, and the call only duplicates it.
     let saved = unsafe { libc::fcntl(events, libc::F_DUPFD_CLOEXEC, 0) };
     u32::try_from(saved).map_err(failed)?;
-    // SAFETY: both descriptors are open, and `saved` keeps the parent's pipe to be restored below.
+    // SAFETY: both descriptors are open, and `saved` keeps the parent's pipe open until it is
+    // restored below.
     unsafe { libc::dup2(file.as_raw_fd(), events) };
     let done = what(host);
     // SAFETY: both descriptors are open, and `saved` is closed exactly once.

@@ -44,7 +44,7 @@ pub struct Order {
     pub slow: u32,
     /// Drivers whose tests are skipped.
     pub skipped: Vec<String>,
-    /// Describes the image's tree in the child's result rows.
+    /// Description of the image's tree, which the child adds to its result rows.
     #[serde(default)]
     pub label: Label,
     /// Drivers to run in every context, for a child of [`crate::contexts::run`]; empty for other

@@ -189,7 +189,7 @@ extern "C" fn on_signal(number: i32, info: *mut libc::siginfo_t, context: *mut c
         registers[libc::REG_RSP as usize],
         registers[libc::REG_RBP as usize],
     );
-    // SAFETY: the buffer has this many entries. The function reads the stack through a system call,
+    // SAFETY: `trace` has `DEEPEST` entries. The function reads the stack through a system call,
     // which returns an error for unmapped memory.
     let n = unsafe {
         (watched.trace)(

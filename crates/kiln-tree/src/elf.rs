@@ -11,7 +11,7 @@ use object::{
 
 use crate::Error;
 
-/// A segment of the file that is to be loaded.
+/// A loadable segment of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Segment {
     /// The segment's load address.

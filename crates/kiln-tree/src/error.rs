@@ -56,7 +56,7 @@ pub enum Error {
     /// A git operation failed; `what` names the operation or the path, and `why` is the reason.
     #[error("git: {what}: {why}")]
     Git { what: String, why: String },
-    /// A git revision is not one of a kernel.
+    /// A git revision does not contain a Linux source tree.
     #[error(
         "'{}' is a commit of the git repository '{}', which is not a Linux source tree ({why}): run kiln in a kernel's \
          repository, or name one: DIR@REVISION",

@@ -1,4 +1,4 @@
-//! Translates addresses in the image to symbol names.
+//! Translates addresses in a tree's image to symbol names.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ impl Symbols {
         }
     }
 
-    /// Creates the table from the symbols of an image that has already been read.
+    /// Creates the table from symbols that have already been read from an image.
     pub(crate) fn from_symbols(symbols: &[Symbol]) -> Symbols {
         let known = Symbols::lazily(Path::new(""));
         let _ = known.sorted.set(sort(symbols));

@@ -61,7 +61,8 @@ pub(crate) enum Mode {
     Link,
 }
 
-/// Callback that receives the index and the content of a blob.
+/// Callback that receives a blob's index in the list passed to [`Repository::read`], and the blob's
+/// content.
 pub(crate) type Each<'a> = dyn FnMut(usize, &[u8]) -> Result<(), Error> + 'a;
 
 pub(crate) type Files = BTreeMap<PathBuf, File>;
@@ -72,8 +73,8 @@ pub(crate) fn command(dir: &Path) -> Command {
     let mut git = Command::new("git");
     for (name, _) in env::vars_os() {
         let bytes = name.as_bytes();
-        // Keep the user's settings for trusted directories (safe.directory), and the directories at
-        // which git is to stop searching for a repository.
+        // Keep the variables that determine which directories git trusts (safe.directory) and where
+        // it stops searching for a repository.
         let kept = bytes.starts_with(b"GIT_CONFIG")
             || bytes.starts_with(b"GIT_CEILING")
             || bytes.starts_with(b"GIT_DISCOVERY");
@@ -85,8 +86,8 @@ pub(crate) fn command(dir: &Path) -> Command {
     for setting in SETTINGS {
         git.args(["-c", setting]);
     }
-    // GIT_OPTIONAL_LOCKS=0 prevents git from refreshing the index, and GIT_NO_LAZY_FETCH=1 from
-    // downloading missing objects.
+    // GIT_OPTIONAL_LOCKS=0 prevents git from refreshing the index, and GIT_NO_LAZY_FETCH=1 prevents
+    // it from downloading missing objects.
     git.env("GIT_OPTIONAL_LOCKS", "0")
         .env("GIT_NO_LAZY_FETCH", "1")
         .env("GIT_TERMINAL_PROMPT", "0")
@@ -155,7 +156,8 @@ impl Repository {
         }))
     }
 
-    /// Returns the directory by which users know the repository.
+    /// Returns the directory that contains `.git`, or the git directory itself if it has another
+    /// name.
     pub(crate) fn top(&self) -> &Path {
         match self.common.parent() {
             Some(top) if self.common.ends_with(".git") => top,
@@ -163,13 +165,13 @@ impl Repository {
         }
     }
 
-    /// Returns the name of that directory.
+    /// Returns the name of the directory that [`Repository::top`] returns.
     pub(crate) fn name(&self) -> String {
         let name = self.top().file_name().unwrap_or_default();
         name.to_string_lossy().into_owned()
     }
 
-    /// Looks up a revision. Returns `None` if the repository does not have this commit.
+    /// Looks up a revision. Returns `None` if it does not name a commit in the repository.
     pub(crate) fn commit(&self, revision: &OsStr) -> Result<Option<Commit>, Error> {
         // Git would parse a revision that begins with a hyphen as an option.
         if revision.is_empty() || revision.as_bytes().starts_with(b"-") {
@@ -261,8 +263,8 @@ impl Repository {
     ) -> Result<Vec<PathBuf>, Error> {
         let what = format!("the changes since {}", from.short());
         let mut git = command(&self.dir);
-        // A filter is a command that the repository's configuration specifies. An empty command
-        // disables the filter.
+        // Do not run filters, which are commands from the repository's configuration. An empty
+        // command disables a filter.
         git.env("KILN_EMPTY", "").env("KILN_FALSE", "false");
         for name in self.filters()? {
             for (key, value) in [

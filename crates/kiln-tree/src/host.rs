@@ -61,8 +61,8 @@ pub struct Loaded {
 impl Loaded {
     /// Runs the initcalls on this thread's CPU.
     pub fn start(self, cpu: Cpu) -> Host {
-        // SAFETY: `start` must be called through the gate, and the image knows the address of the
-        // CPU's area.
+        // SAFETY: the call goes through the gate, as `start` requires, and the image was given the
+        // address of the CPUs' areas.
         let initcalls = unsafe { cpu::gate(self.start, ptr::null_mut()) };
         Host {
             image: self.image,
@@ -75,8 +75,8 @@ impl Loaded {
 }
 
 impl Host {
-    /// Loads the image and boots it on the calling thread, which must not be a CPU yet. Meanwhile,
-    /// the tree's output is sent to the parent.
+    /// Loads the image and boots it on the calling thread, which must not be a CPU yet. While the
+    /// tree boots, its output is sent to the parent.
     ///
     /// # Errors
     /// Fails if the image cannot be loaded, or memory is insufficient.
@@ -212,7 +212,7 @@ impl Host {
     }
 
     /// Runs the self-tests that the tree itself skips, and sends the list of algorithms to the
-    /// parent. This is the child's part of `kiln tree`.
+    /// parent. Called in the child process of `kiln tree`.
     ///
     /// # Errors
     /// Fails if the image is from another version of Kiln.

@@ -167,8 +167,8 @@ fn map(path: &Path, elf: &Elf, segment: &Segment) -> Result<(), Error> {
         });
     }
     if got as u64 != start {
-        // Kernels older than 4.17 ignore MAP_FIXED_NOREPLACE. They treat the address as a hint, and
-        // choose another one if the range is in use.
+        // If the range is in use, kernels older than 4.17, which ignore MAP_FIXED_NOREPLACE, map
+        // memory at another address instead of failing.
         return Err(fail("the addresses are in use"));
     }
     let contents = elf.contents(segment);

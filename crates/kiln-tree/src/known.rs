@@ -1,4 +1,4 @@
-//! Reads lists of known findings, which state a reason for each finding. The built-in list is
+//! Reads lists of known findings. Every entry in a list gives a reason. The built-in list is
 //! `tree/oracles/known`; users can supply additional files in the same format.
 
 use crate::pattern::matches;
@@ -20,8 +20,8 @@ struct Entry {
     /// First and last affected series. `None` leaves that end of the range open.
     versions: (Option<Series>, Option<Series>),
     reason: String,
-    /// Whether the finding occurs only by chance. If so, a run in which it does not occur does not
-    /// show that the entry is obsolete.
+    /// Whether the finding occurs only by chance. Such an entry is not reported as obsolete if a
+    /// run does not reproduce the finding.
     by_chance: bool,
     /// Location of the entry: file and line.
     from: String,
@@ -91,8 +91,9 @@ impl Known {
         &self.0[number].reason
     }
 
-    /// Describes the entries for these oracles whose indices are not in `seen`. Each description
-    /// includes the entry's location. Entries for findings that occur only by chance are omitted.
+    /// Describes the entries that belong to these oracles and are not in `seen`, a list of entry
+    /// indices. Each description includes the entry's location. Entries for findings that occur
+    /// only by chance are omitted.
     pub(crate) fn unseen(&self, oracles: &[&str], seen: &[usize]) -> Vec<String> {
         let unseen = self.0.iter().enumerate().filter(|(number, entry)| {
             oracles.contains(&entry.oracle.as_str()) && !seen.contains(number) && !entry.by_chance
@@ -221,7 +222,7 @@ mod tests {
             known.find("memory", ("answer", ""), "authenc(a,b)", "f+0x1"),
             None
         );
-        // The template krb5enc does not exist in Linux 6.12.
+        // The entry must not apply to Linux 6.12, which lacks the template krb5enc.
         let old = Known::built_in(&version(6, 12));
         assert_eq!(
             old.find("memory", ("answer", ""), "krb5enc(a,b)", "f"),

@@ -161,8 +161,8 @@ struct Job<'a> {
     functions: Vec<String>,
 }
 
-/// Runs one suite, or lists the suites. If functions are to be stepped, the list also includes the
-/// library's functions. This is the child's part of [`run`].
+/// Runs one suite, or lists the suites. If `wanted` enables stepping, the list also includes the
+/// library's functions. Called in the child processes that [`run`] starts.
 ///
 /// # Errors
 /// Fails if the image cannot be loaded, or the timer cannot be created.
@@ -230,13 +230,13 @@ pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
     host.tell(&done)
 }
 
-/// Starts a child for each suite and set of tiers, and returns the results in that order. The
-/// children run this program with `args`, which must make it call [`measure`]. `choose` receives
-/// the names of all selected suites, and the names of all selected library functions in the form
-/// `library.FUNCTION`, and returns the names to run.
+/// Starts a child for each suite and set of tiers, and returns the results ordered by suite and
+/// then by set. The children run this program with `args`, which must make it call [`measure`].
+/// `choose` receives the names of all selected suites, and the names of all selected library
+/// functions in the form `library.FUNCTION`, and returns the names to run.
 ///
 /// # Errors
-/// Fails if a child cannot be started, or Ctrl-C was pressed.
+/// Fails if a child cannot be started, or if Ctrl-C was pressed.
 pub fn run(
     image: &Path,
     seed: u64,
@@ -328,8 +328,8 @@ pub fn run(
         results.lock().unwrap_or_else(|e| e.into_inner())[at] = Some(ran);
     };
     // Run three children per CPU: most interrupt tests run for one second, whatever share of a CPU
-    // they get. When stepping or benchmarking, run one child per CPU: only one of its threads is
-    // busy, but that thread needs a whole CPU.
+    // they get. When stepping or benchmarking, run one child per CPU: a child then keeps only one
+    // thread busy, but that thread needs a whole CPU.
     let per_cpu = if wanted.prove.is_some() || wanted.bench {
         1
     } else {
@@ -474,8 +474,8 @@ fn parse_result(line: &str) -> Option<(String, Verdict)> {
     Some((name.trim().to_owned(), verdict))
 }
 
-/// Returns the text of a line that should be shown, or `None` if the line is empty, is a result
-/// line, or is part of the KTAP structure.
+/// Returns the trimmed text of a line that a case printed, or `None` if the line is empty, is a
+/// result line, or is part of the KTAP structure.
 fn comment(line: &str) -> Option<String> {
     let text = line.trim();
     let head = [

@@ -238,7 +238,7 @@ pub fn run(plan: &Plan, args: &[OsString]) -> Result<Outcome, Error> {
 /// [`interrupted`].
 ///
 /// # Errors
-/// Fails if a child cannot be started, or Ctrl-C was pressed.
+/// Fails if a child cannot be started, or if Ctrl-C was pressed.
 pub fn test(
     plan: &Plan,
     built: Built,
@@ -270,7 +270,7 @@ pub fn test(
     })
 }
 
-/// Boots the tree and lists its algorithms. This is the child's part of [`run`].
+/// Boots the tree and lists its algorithms. Called in the child process that [`run`] starts.
 ///
 /// # Errors
 /// Fails if the image cannot be loaded.
@@ -313,8 +313,8 @@ fn objects(
     unreachable!("the last round returns")
 }
 
-/// Checks that the glue can be linked, and the guest too if there is one. Without the glue, the
-/// image has no entry points.
+/// Checks that the glue and, if there is one, the guest can be linked. Without the glue, the image
+/// has no entry points.
 fn hosted(
     plan: &Plan,
     cache: &cache::Cache,
@@ -339,7 +339,8 @@ fn hosted(
             }),
         };
     }
-    // If an object failed to compile, the missing symbol is most likely defined there.
+    // If an object failed to compile, report that failure, because the object most likely defines
+    // the missing symbol.
     if let Some((object, why)) = failures.first() {
         return Err(Error::Build {
             version: plan.source.version.to_string(),

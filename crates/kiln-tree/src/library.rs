@@ -37,11 +37,11 @@ pub struct Function {
     /// Operation: `encrypt`, `decrypt`, `digest` or `derive`.
     pub op: String,
     pub kind: Kind,
-    /// Name of another function that returns the same results.
+    /// Name of another function whose results must be the same, if there is one.
     pub judge: Option<String>,
     /// Accepted key sizes; empty if the function takes no key.
     pub keys: Vec<usize>,
-    /// Key size, if it cannot be derived from the algorithm's name.
+    /// Key size if it cannot be derived from the algorithm's name, otherwise 0.
     pub own_key: usize,
     pub iv: usize,
     pub prefix: usize,
@@ -372,11 +372,11 @@ impl Drop for Keyed {
 /// Time without events after which a child is considered hung.
 const SILENCE: Duration = Duration::from_secs(120);
 
-/// Starts a child that checks the functions; `args` are its arguments. If a function crashes, the
+/// Starts a child with the arguments `args` to check the functions. If a function crashes, the
 /// crash is reported, and the other functions are still checked.
 ///
 /// # Errors
-/// Fails if the child cannot be started, or Ctrl-C was pressed.
+/// Fails if the child cannot be started, or if Ctrl-C was pressed.
 pub fn run(
     image: &Path,
     seed: u64,

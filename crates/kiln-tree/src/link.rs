@@ -25,8 +25,8 @@ const SCRIPT: &str = include_str!("../../../tree/host.ld");
 /// executables.
 const ADDRESS: &str = "0x10000000";
 
-/// Prefix of the names that the glue defines. Of all the names in the tree's objects, these are the
-/// only ones to which the services can refer.
+/// Prefix of the names that the glue defines. All other names in the tree's objects become local,
+/// so the services cannot refer to them.
 const GLUE: &str = "kiln_glue_";
 
 /// Name of a file, next to the image, that lists the names that the tree's objects export to each
@@ -43,10 +43,10 @@ pub(crate) fn globals(image: &Path) -> Result<BTreeSet<String>, Error> {
     Ok(text.lines().map(String::from).collect())
 }
 
-/// File name of the image.
+/// File name of the image in the directory that is passed to [`link`].
 pub(crate) const IMAGE: &str = "image";
 
-/// Links the image in `place`, unless nothing has changed since the image was last linked. An image
+/// Links the image in `place` if anything has changed since the image was last linked. An image
 /// that contains only suites lacks the glue functions that call the crypto API. Services refer to
 /// these functions, but do not call them in such an image.
 pub(crate) fn link(

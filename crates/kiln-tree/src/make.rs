@@ -110,7 +110,7 @@ pub(crate) const GLUE: [(&str, &str); 27] = [
     ),
 ];
 
-/// Directories whose objects form the stack, in the kernel's link order.
+/// Directories whose objects form the crypto stack, in the kernel's link order.
 pub(crate) const STACK: [&str; 4] = [
     "arch/x86/kernel/fpu",
     "crypto",
@@ -146,8 +146,8 @@ const ONLY_FOR_API: [&str; 11] = [
     "lib/xxhash",
 ];
 
-/// An assignment for make that leaves `lib/crypto/mpi` out of the build of `lib/crypto`. These
-/// multi-precision integers are for the public-key algorithms of the crypto API.
+/// An assignment for make that leaves `lib/crypto/mpi` out of the build of `lib/crypto`. Only the
+/// crypto API's public-key algorithms need the multi-precision integers in that directory.
 const WITHOUT_MPI: &str = "CONFIG_MPILIB=";
 
 /// Assignments for make that leave out the KUnit suites in `lib/kunit` and `lib/math`, which Kiln
@@ -338,8 +338,8 @@ pub(crate) fn build(
     }
     for name in part.glue() {
         let object = format!("lib/{name}.o");
-        // If compilation failed, the object file from an earlier build may still exist, so its
-        // existence is not enough.
+        // If compilation failed, the object file of an earlier build may still exist, so also check
+        // the list of failures.
         let failed = failures.iter().find(|(path, _)| *path == object);
         if is_optional(name) || cache.objects.join(&object).is_file() && failed.is_none() {
             continue;
@@ -711,8 +711,8 @@ fn members(cache: &Cache, dir: &str) -> Result<Vec<String>, Error> {
             .current_dir(&cache.objects)
             .output()
             .map_err(|e| Error::tool("ar", "binutils", e))?;
-        // The thin archive may be left over from an earlier build. ar cannot list it if one of its
-        // objects has been deleted.
+        // The thin archive may be left over from an earlier build. If one of its objects has since
+        // been deleted, ar fails, and the existing objects are listed by name.
         is_whole &= output.status.success();
         members.extend(
             String::from_utf8_lossy(&output.stdout)

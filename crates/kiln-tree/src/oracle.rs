@@ -27,7 +27,8 @@ use crate::{family, raw, Error};
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// Time without events after which a child that instantiates templates is considered hung. The
-/// limit is longer than [`SILENCE`], because a template sends no event while it rejects children.
+/// limit is longer than [`SILENCE`], because no event is sent while a template rejects one child
+/// algorithm after another.
 const REACH_SILENCE: Duration = Duration::from_secs(300);
 
 /// Maximum number of drivers that one child examines.
@@ -102,7 +103,7 @@ pub const ALL: [Oracle; 12] = [
 ];
 
 impl Oracle {
-    /// Describes the group of cases to which an answer word belongs.
+    /// Describes the group of cases that the answer with this index covers.
     fn group(&self, number: usize) -> String {
         let named = |names: &[&str]| names.get(number).copied().unwrap_or_default().to_owned();
         match self.number {
@@ -211,7 +212,7 @@ pub struct Ran {
     pub refused: u64,
     /// Why the driver was not examined; `None` if it was examined.
     pub skipped: Option<String>,
-    /// Indices of the driver's findings.
+    /// Indices of the driver's findings in [`Found::findings`].
     pub findings: Vec<usize>,
 }
 
@@ -220,21 +221,21 @@ pub struct Ran {
 pub struct Found {
     /// Number of drivers that can be examined.
     pub subjects: usize,
-    /// Number of drivers that the quick set left out.
+    /// Number of drivers left out because only some instances of each template were examined.
     pub left_out: usize,
     /// Templates and drivers that the oracles cannot examine, each with the reason.
     pub unreached: Vec<(String, String)>,
     pub ran: Vec<Ran>,
     pub findings: Vec<Finding>,
-    /// Indices of the known findings that were seen.
+    /// Indices of those entries in the list of known findings that were seen.
     seen: Vec<usize>,
     /// Entries in the list of known findings that were not seen. Empty unless all drivers were
     /// examined.
     pub unseen: Vec<String>,
 }
 
-/// Lists the drivers, or examines the drivers that the order contains. This is the child's part of
-/// [`run`].
+/// Lists the drivers, or examines the drivers that `wanted` contains. Called in the child processes
+/// that [`run`] starts.
 ///
 /// # Errors
 /// Fails if the image cannot be loaded.
@@ -332,8 +333,8 @@ fn examine(
             line["event"] = "violation".into();
             host.tell(&format!("{line}\n"))?;
         }
-        // If a function did not preserve a register, skip the other checks, because the next call
-        // may crash.
+        // For the oracle `registers`, examine the driver again without single-stepping, but not if
+        // a function failed to preserve a register, because the next call might crash.
         raw.steps = 0;
         let again = raw.number == raw::KILN_ORACLE_REGISTERS;
         if violations.is_empty() && again && raw.error == 0 {
@@ -390,7 +391,7 @@ impl Told {
 /// Examines the chosen drivers with the chosen oracles, in child processes.
 ///
 /// # Errors
-/// Fails if a child cannot be started, or Ctrl-C was pressed.
+/// Fails if a child cannot be started, or if Ctrl-C was pressed.
 pub fn run(wanted: &Wanted) -> Result<Found, Error> {
     let Reach {
         subjects: all,
@@ -475,8 +476,8 @@ fn has_code(driver: &str) -> bool {
 }
 
 /// Runs the oracle `features` once more for each CPU feature. Only the drivers that use the feature
-/// are examined, in children that hide the feature from the tree. A driver that registers
-/// nevertheless must work without the feature.
+/// are examined, in children that hide the feature from the tree. A driver that still
+/// registers must work without the feature.
 fn without_features(wanted: &Wanted, told: &mut [Told], crashes: &Crashes) -> Result<(), Error> {
     let uses = |t: &Told, name: &str| {
         let examined = t.examined.as_ref();
@@ -675,7 +676,7 @@ fn run_chunk(
         .collect();
     let mut at = 0;
     while at < told.len() {
-        // Move the drivers that are to be skipped to the end of the list.
+        // Move the drivers that will be skipped to the end of the list.
         let left = |t: &Told| crashes.count(oracle, &t.subject.driver) >= CRASHES;
         told[at..].sort_by_key(left);
         let rest = told[at..].partition_point(|t| !left(t));

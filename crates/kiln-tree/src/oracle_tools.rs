@@ -100,7 +100,8 @@ impl Peer {
             // If the CPU cannot be booted, the oracle waits for the CPU until the parent kills the
             // child.
             let Ok(_cpu) = Cpu::boot(&config) else { return };
-            // SAFETY: `run` must be called through the gate, and the structure is never freed.
+            // SAFETY: the call goes through the gate, as `run` requires, and the structure is never
+            // freed.
             unsafe { cpu::gate(run, ptr::from_ref(raw).cast_mut().cast()) };
         });
         Ok(Peer {

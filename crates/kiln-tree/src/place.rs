@@ -1,5 +1,5 @@
-//! Manages Kiln's part of the user's cache: finds its path, names and locks directories, and
-//! creates scratch directories.
+//! Manages Kiln's part of the user's cache: finds its path, chooses names for directories, locks
+//! directories, and creates scratch directories.
 
 use std::env;
 use std::fs::{self, File, Permissions};
@@ -162,7 +162,8 @@ mod tests {
         let left = killed.keep();
         drop(of_killed);
         fs::write(left.join("initramfs"), "x").unwrap();
-        // A child that another test has forked holds the lock as well, until it calls exec().
+        // A child that another test forks also holds the lock until it calls exec(), so retry for a
+        // while.
         let until = Instant::now() + Duration::from_secs(60);
         loop {
             let (next, _lock) = make_locked_scratch(parent.path()).unwrap();

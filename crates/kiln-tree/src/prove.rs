@@ -304,7 +304,7 @@ pub(crate) fn list_library(host: &mut Host) -> Result<(), Error> {
     Ok(())
 }
 
-/// Steps the library functions that the command lists, and sends the results to the parent.
+/// Steps the library functions that `order` lists, and sends the results to the parent.
 ///
 /// # Errors
 /// Fails if the host does not support single-stepping, or the parent has closed its end of the

@@ -28,8 +28,9 @@ const MOST: usize = 24;
 /// Name prefixes of files that determine what is built and how.
 const RULES: [&str; 3] = ["Makefile", "Kbuild", "Kconfig"];
 
-/// Suffix of the programs that generate assembly files. Kbuild records that an object was built
-/// from the assembly file, but not which program generated that file.
+/// Suffix of the programs that generate assembly files. Kbuild records which assembly file an
+/// object was built from, but not which program generated that file, so an edit of such a program
+/// requires Kbuild.
 const GENERATOR: &str = ".pl";
 
 /// A directory where any file may affect a build.
@@ -130,7 +131,8 @@ impl<'a> Last<'a> {
     /// Fails if Ctrl-C was pressed.
     pub(crate) fn update(&self, step: &mut dyn FnMut(&str)) -> Result<bool, Error> {
         let text = fs::read(&self.path).ok();
-        // While objects are being compiled, the directory does not match the stored state.
+        // Remove the stored state first, because the directory does not match it while objects are
+        // being compiled.
         self.forget();
         let state = text.and_then(|text| serde_json::from_slice::<State>(&text).ok());
         let (source, objects) = (&self.cache.source, &self.cache.objects);
@@ -387,8 +389,8 @@ pub(crate) fn find_rules(source: &Path) -> BTreeSet<PathBuf> {
             let name = entry.file_name();
             let path = dir.join(&name);
             let name = name.to_string_lossy();
-            // For a configured tree, the source directory consists of links, so its top-level
-            // directories are symbolic links.
+            // Follow symbolic links at the top level, because for a configured tree, the source
+            // directory consists of links.
             let is_dir = match dir == Path::new("") {
                 true => entry.path().is_dir(),
                 false => entry.file_type().is_ok_and(|t| t.is_dir()),

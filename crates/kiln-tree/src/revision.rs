@@ -609,7 +609,8 @@ mod tests {
             assert_eq!(read(&checkout, "lib/a.c").unwrap(), format!("{}\n", 5 - i));
         }
         assert_eq!(slots(), SLOTS);
-        // Each checkout has its own slot, even though all of them exist at the same time.
+        // Each of the six checkouts must have its own slot while all of them exist, although that
+        // exceeds the limit.
         let all: Vec<Checkout> = (0..6)
             .map(|i| bench.check_out(&format!("HEAD~{i}")))
             .collect();

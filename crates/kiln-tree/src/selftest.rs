@@ -33,8 +33,8 @@ pub(crate) const USUAL_TESTS: f64 = 285.0;
 /// times.
 const RATE: f64 = 4000.0;
 
-/// Runs the self-tests while interrupts arrive, then lists the algorithms. This is the child's part
-/// of `kiln test --tree`.
+/// Runs the self-tests while interrupts arrive, then lists the algorithms. Called in the child
+/// processes of `kiln test --tree`.
 ///
 /// # Errors
 /// Fails if the image cannot be loaded, or lacks the setting that `--fuzz` changes.
@@ -110,7 +110,7 @@ impl Trial<'_> {
     /// another child that skips this test.
     ///
     /// # Errors
-    /// Fails if a child cannot be started, or Ctrl-C was pressed.
+    /// Fails if a child cannot be started, or if Ctrl-C was pressed.
     pub fn run(&self, args: &[OsString]) -> Result<Seen, Error> {
         let fuzz = self.fuzz.unwrap_or(0);
         let silence = SILENCE + Duration::from_millis(200) * fuzz;

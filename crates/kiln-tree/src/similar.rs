@@ -61,9 +61,9 @@ struct Candidate {
 /// tree's build. Does nothing if no tree is similar enough.
 ///
 /// # Errors
-/// Fails if the cache cannot be written, or Ctrl-C was pressed.
+/// Fails if the cache cannot be written, or if Ctrl-C was pressed.
 pub(crate) fn start(plan: &Plan, cache: &Cache) -> Result<(), Error> {
-    // Do nothing if earlier runs have left files there.
+    // Do nothing if earlier runs have left files in the build directory.
     if !is_empty(&cache.objects) {
         return Ok(());
     }
@@ -215,8 +215,8 @@ fn copy(from: &Candidate, own: &Origin, cache: &Cache) -> Result<PathBuf, Error>
         }
     }
     // Unchanged files in the new tree may be newer than the copied build. Set all products to the
-    // same new time, so that make considers them newer than the tree's files, and none of them
-    // older than another.
+    // same new time, so that make considers them newer than the tree's files, and no product older
+    // than another.
     set_times(&copied, SystemTime::now())?;
     Ok(copied)
 }

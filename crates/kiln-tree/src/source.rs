@@ -75,8 +75,8 @@ enum Place {
 }
 
 impl Place {
-    /// Resolves a name, which is either a directory or a git revision. A revision has the form
-    /// `DIR@REV`, or belongs to the repository that contains the current directory.
+    /// Resolves a name, which is either a directory or a git revision. A revision is written as
+    /// `DIR@REV`, or as `REV` alone if the current directory is in the repository.
     fn find(name: &Path) -> Result<Place, Error> {
         let not = |why: String| Error::NotATree {
             dir: name.to_owned(),

@@ -68,8 +68,8 @@ pub struct Row {
     pub seconds: Option<u64>,
 }
 
-/// Boots the tree without self-tests, and runs the tree's tcrypt. This is the child's part of
-/// [`run`].
+/// Boots the tree without self-tests, and runs the tree's tcrypt. Called in the child process that
+/// [`run`] starts.
 ///
 /// # Errors
 /// Fails if the tree's tcrypt could not be built.
@@ -106,7 +106,7 @@ pub struct Outcome {
 /// each complete line of the child's output.
 ///
 /// # Errors
-/// Fails if the child cannot be started, or Ctrl-C was pressed.
+/// Fails if the child cannot be started, or if Ctrl-C was pressed.
 pub fn run(
     built: &Built,
     seed: u64,

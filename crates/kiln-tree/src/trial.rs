@@ -13,9 +13,9 @@ use crate::raw;
 /// Message lengths in bytes. The longest message takes more than two iterations of the widest loop
 /// (ChaCha: 16 blocks, or 1024 bytes, per iteration).
 const LENGTHS: [usize; 8] = [1, 64, 200, 16, 31, 512, 1041, 2100];
-/// Calls made in interrupts use only this many messages, starting from the first. Their lengths
-/// include one below a block and one of several blocks, because a function may open a section for
-/// only one of the two.
+/// Number of messages, counted from the first, that calls made in interrupts use. One of them is
+/// shorter than a block and another spans several blocks, because a function may open a section
+/// only for messages of one of these kinds.
 const BRIEF: usize = 3;
 /// Alignment of all buffers in bytes. RAID functions require it.
 const LINE: usize = 64;

@@ -91,7 +91,7 @@ fn timer(cpu: &mut Cpu, hz: f64) -> Timer {
 }
 
 /// Asserts that all self-tests have passed and that the tree neither crashed nor warned. On a CPU
-/// that has every tier, it also asserts that no module refused the CPU.
+/// that has every tier, also asserts that every initcall succeeded.
 fn assert_tests_pass(events: &[Event]) {
     let mut passed = 0;
     let every_tier = is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("gfni");
@@ -102,7 +102,7 @@ fn assert_tests_pass(events: &[Event]) {
                 passed += 1;
             }
             Event::Warn { file, line, .. } => panic!("the tree warned at {file}:{line}"),
-            // The initcall of a module that requires a tier that the CPU lacks.
+            // Ignore the initcall of a module that requires a tier that the CPU lacks.
             Event::Initcall { result, .. } if *result == -libc::ENODEV && !every_tier => {}
             Event::Initcall { address, result } => panic!("initcall {address:#x}: {result}"),
             _ => {}
@@ -134,7 +134,8 @@ fn self_tests_pass_while_interrupts_come() {
     self_tests("self_tests_pass_while_interrupts_come", &Config::default());
 }
 
-/// With full preemption, tasks may be preempted at any point in a service.
+/// Self-tests must also pass under full preemption, where a task may be preempted at any point in a
+/// service.
 #[test]
 fn self_tests_pass_under_full_preemption() {
     let config = Config {

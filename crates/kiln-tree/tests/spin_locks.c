@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Tests the spin locks of a tree that keeps a separate preempt count (Linux 7.2 and later). After
- * each call, this count must equal the CPU's; otherwise, the program exits with 1.
+ * each call, this count must equal the emulated CPU's own preempt count; otherwise, the program
+ * exits with 1.
  *
  *	spin_locks [control]	with "control", the counts differ at the start, so the check fails
  */

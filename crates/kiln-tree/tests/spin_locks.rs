@@ -13,7 +13,7 @@ fn link() -> PathBuf {
     let headers = root.join("../../kernel/include");
     let out = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let program = out.join("spin_locks");
-    // The services include `abi.h` under the name `kiln/tree.h`.
+    // Copy `abi.h` to `kiln/tree.h`, the name under which the services include it.
     let named = out.join("spin_locks_include");
     fs::create_dir_all(named.join("kiln")).unwrap();
     fs::copy(root.join("../../tree/abi.h"), named.join("kiln/tree.h")).unwrap();

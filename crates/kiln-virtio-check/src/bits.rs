@@ -1,4 +1,5 @@
-//! The names of the bits in masks, as in the specification and in Linux's headers.
+//! Names the bits in the device's bit masks as the virtio specification and Linux's headers do.
+//! Numbers in parentheses are sections of the specification.
 
 use kiln_virtio::wire::{Config, Status};
 
@@ -156,7 +157,7 @@ pub(crate) struct Mask {
 }
 
 impl Mask {
-    /// Returns the names of the set bits.
+    /// Returns the names of the set bits, joined by `|`.
     pub(crate) fn name(&self) -> String {
         name(self.bits, self.names)
     }

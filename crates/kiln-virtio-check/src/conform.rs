@@ -206,7 +206,7 @@ pub(crate) fn destroy(link: &mut Link, vector: &Vector, session: u64) -> Result<
     Ok(done.err().unwrap_or(Status::Ok))
 }
 
-/// Creates a session, runs the vector in this session, and destroys it.
+/// Creates a session, runs the vector in it, and destroys the session.
 pub(crate) fn in_session(link: &mut Link, vector: &Vector) -> Result<(), String> {
     let session = create(link, vector)?;
     let got = link.request(&vector.request(Mode::Session(session)))?;
@@ -352,7 +352,7 @@ fn more_than_needed(link: &mut Link, vector: &Vector) -> Result<(), String> {
     bytes.extend([0x77; 40]);
     let got = link.raw(&bytes, vector.want.len() + 1 + 40)?;
     // The space for the answer is larger than needed. The status is therefore at the end of this
-    // space, but the result must be where it usually is.
+    // space, but the result must still be at its start.
     expect(got, &vector.want)
 }
 

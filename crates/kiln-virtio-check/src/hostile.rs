@@ -1,6 +1,6 @@
 //! Checks that send requests from a hostile driver. The descriptors are valid, but the contents of
-//! the requests are malformed. The device must either answer such a request with an error or not
-//! answer it, and must serve the next driver.
+//! the requests are malformed. The device must either answer such a request with an error or leave
+//! it unanswered, and it must serve the next driver.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

@@ -34,7 +34,8 @@ use case::Case;
 /// Returns what the device offers, before any check is run.
 ///
 /// # Errors
-/// Fails if the device cannot be reached, does not answer in time, or is not a virtio-crypto device.
+/// Fails if the device cannot be reached, does not answer in time, or is not a virtio-crypto
+/// device.
 pub fn offer(target: &Target) -> Result<Offer, Fault> {
     link::Link::open(target, 0).map(|link| link.offer)
 }

@@ -32,8 +32,8 @@ use vmm_sys_util::eventfd::EventFd;
 
 /// Size of the shared memory in bytes. It holds two rings, followed by space for requests.
 pub(crate) const MEMORY: usize = 4 << 20;
-/// Address at which the device sees the start of the memory. It is not 0, so that an address which
-/// was never written is invalid.
+/// Address at which the device sees the start of the memory. It is not 0, so that an address field
+/// that was never written is invalid.
 pub(crate) const BASE: u64 = 1 << 24;
 /// Offset of the area to which requests are written.
 pub(crate) const ROOM: usize = 0x10000;
@@ -112,7 +112,7 @@ impl Offer {
         (lacking != 0).then(|| format!("{} is not offered", name_features(lacking)))
     }
 
-    /// Returns an offer that contains everything the specification defines, and more.
+    /// Returns an offer with all bits set, including those that the specification does not define.
     pub(crate) fn everything() -> Offer {
         Offer {
             features: u64::MAX,
@@ -327,7 +327,7 @@ impl Link {
         let (file, memory) = shared().map_err(of_connect)?;
         let fault = |e: vhost::Error| Fault::Device(e.to_string());
         // When the time is up, this side closes the connection, and the library reports only that
-        // the connection is closed.
+        // the connection is closed. Check the time limit to distinguish the two cases.
         let without = |answer| {
             let limit = &limit;
             move |e: vhost::Error| match limit.is_over() {
@@ -348,7 +348,8 @@ impl Link {
                 name_features(offered)
             )));
         }
-        // With protocol features, queues start disabled and must be enabled by a message.
+        // Accept the bit for protocol features (`user`). Queues then start disabled, and a message
+        // must enable them.
         let ring_bits = VERSION_1 | user | EVENT_IDX | INDIRECT;
         let taken =
             offered & (ring_bits & !EVENT_IDX | wanted & (feature::ALL | IN_ORDER | RING_RESET));

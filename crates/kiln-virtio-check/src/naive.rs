@@ -35,7 +35,7 @@ const VARIABLE: &str = "KILN_NAIVE_DEVICE";
 /// The device is considered hung if one step of its thread takes longer than this.
 const HANGS: Duration = Duration::from_secs(2);
 
-/// Feature bits: VERSION_1, the bit that vhost-user defines, and the bits that the checks use.
+/// Feature bits: VERSION_1, VHOST_USER_F_PROTOCOL_FEATURES, and the bits that the checks use.
 const FEATURES: u64 = 1 << 32 | 1 << 30 | IN_ORDER | RING_RESET;
 /// Protocol features: MQ, REPLY_ACK, CRYPTO_SESSION, CONFIG, INFLIGHT_SHMFD, CONFIGURE_MEM_SLOTS,
 /// STATUS.
@@ -63,7 +63,8 @@ impl Naive {
             .args(["--exact", "naive::serves", "--ignored", "--nocapture"])
             .env(VARIABLE, &path)
             .stdin(Stdio::null())
-            // The device's log goes to a pipe that nothing reads while the device runs.
+            // Send the log to a pipe that nothing reads while the device runs, so that the device
+            // blocks if it logs too much.
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

@@ -137,8 +137,8 @@ impl Raw {
     }
 
     /// Receives the next answer, and a descriptor if there is `space` for one. Without space, the
-    /// kernel drops any descriptors. They must not be closed here, because closing one could wait
-    /// forever for a FUSE server that the device runs.
+    /// kernel drops any descriptors, so that this process need not close them: closing one could
+    /// wait forever for a FUSE server that the device runs.
     fn receive_with(&mut self, space: &mut [MaybeUninit<u8>]) -> Option<(Vec<u8>, Option<File>)> {
         let mut header = [0; 12];
         let mut ancillary = RecvAncillaryBuffer::new(space);

@@ -113,7 +113,8 @@ const ACTS: [(&str, Rule, Act); 19] = [
             let mut size = 1 << 46;
             for n in 0..64 {
                 if !raw.add(n << 47, size, &file) {
-                    // The device may have disconnected, or may have run out of space.
+                    // Try a smaller region in case the device has run out of address space. It may
+                    // also have disconnected.
                     size = (size / 2).max(4096);
                 }
             }
@@ -403,7 +404,8 @@ fn in_order(target: &Target, vector: &Vector) -> Result<Verdict, String> {
     request.emit(link.features, &mut bytes);
     link.write(ROOM, &bytes);
     let table = link.layout(Queue::Data)[0];
-    // With IN_ORDER, a driver must use descriptors in table order (2.7.9).
+    // With IN_ORDER, the virtio specification (2.7.9) requires drivers to use descriptors in table
+    // order.
     let mut pieces = Vec::new();
     for n in 0..usize::from(REQUESTS) {
         let answer = (ROOM + 0x4000 + 0x400 * n, request.answer_len(), WRITE);
@@ -411,8 +413,8 @@ fn in_order(target: &Target, vector: &Vector) -> Result<Verdict, String> {
     }
     for (n, chain) in pieces.chunks(2).enumerate() {
         describe(&link, table + 32 * n, chain);
-        // `next` must be an index into the whole table, but `describe` counts from the start of the
-        // chain.
+        // Correct `next`, which must be an index into the whole table. `describe` counts from the
+        // start of the chain.
         let next = 2 * n as u16 + 1;
         link.write(table + 32 * n + 14, &next.to_le_bytes());
     }
@@ -436,8 +438,8 @@ fn in_order(target: &Target, vector: &Vector) -> Result<Verdict, String> {
         }
         sleep(Duration::from_millis(1));
     }
-    // One entry may cover several requests. It contains the head of the last of these requests, and
-    // the entries for the others are not written.
+    // One used entry may cover several requests. It contains the head of the last request, and the
+    // entries for the others are not written.
     let mut at = 0;
     while at < REQUESTS {
         let id = |at: u16| short(&link, used + 4 + 8 * usize::from(at));
@@ -656,8 +658,8 @@ fn notes(target: &Target, vector: &Vector) -> Result<Verdict, String> {
     let file = memory(SIZE, PLAIN).map_err(of_io)?;
     let mut first = with_notes(target, &file, None, ends, 0);
     if first.is_err() {
-        // A device that serves only one front end at a time rejects this front end while the other
-        // one is connected.
+        // Disconnect the other front end and try again, because the device may serve only one front
+        // end at a time.
         other = None;
         first = with_notes(target, &file, None, ends, 0);
     }

@@ -20,8 +20,8 @@ use crate::naive::Naive;
 use crate::rings::{hostile, CANARY};
 use crate::{list, names, offer, raw, resources, rule, run, Fault, Group, Offer, Target, Verdict};
 
-/// Returns a guard that keeps tests that use many of this process's limited descriptors from
-/// running at the same time.
+/// Returns a lock guard. Tests that open many file descriptors hold the lock, so that they do not
+/// run at the same time and exceed this process's limit.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -34,7 +34,8 @@ fn served(max_request: usize, check: impl FnOnce(&Target)) {
     let config = Config {
         sockets: vec![path.clone()],
         queues: 1,
-        // Some checks connect many front ends within their time limit.
+        // Admit many guests per second, because some checks connect many front ends within their
+        // time limit.
         max_new_guests: 1000,
         limits: Limits {
             max_sessions: 64,
@@ -370,7 +371,8 @@ fn a_silent_device_holds_nothing_up() {
         stop: Arc::new(true.into()),
     };
     assert_eq!(offer(&stopped).unwrap_err(), Fault::Stopped);
-    // The kernel queues a few connections that have not been accepted, then refuses more.
+    // Connect until the kernel, which queues only a few connections that have not been accepted,
+    // refuses more.
     let mut waiting = Vec::new();
     let fault = loop {
         match crate::link::reach(&stopped) {
@@ -417,8 +419,8 @@ fn fault_of(answer: impl FnOnce(&mut UnixStream) + Send) -> Fault {
 }
 
 /// A peer that does not answer may still be a virtio-crypto device, so "not a virtio-crypto device"
-/// is reported only for a wrong answer. If an answer is missing, the error names it, the time
-/// limit, and what to do.
+/// is reported only for a wrong answer. If an answer is missing, the error states which one, how
+/// long Kiln waited, and what to do.
 #[test]
 fn a_slow_answer_is_not_called_a_wrong_one() {
     let features = |offered| {
@@ -431,8 +433,8 @@ fn a_slow_answer_is_not_called_a_wrong_one() {
         // These two devices do not answer, so each call waits for the full time limit.
         let silent = s.spawn(|| fault_of(|_| ()));
         let stops = s.spawn(|| fault_of(features(1 << 32 | 1 << 30)));
-        // The three wrong answers are: not vhost-user, vhost-user without virtio 1, and the latter
-        // after a delay.
+        // The answers are wrong in three ways: not vhost-user messages, features without virtio 1,
+        // and features without virtio 1 after a delay.
         let noise = |stream: &mut UnixStream| {
             stream
                 .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")

@@ -43,8 +43,8 @@ pub struct Services {
     pub(crate) library: Option<Library>,
 }
 
-/// Returns the constant-time implementation with the highest priority. If this machine has none,
-/// returns the best implementation.
+/// Returns the constant-time implementation with the highest priority. If this machine cannot run
+/// any constant-time implementation, returns the usable implementation with the highest priority.
 fn choose(alg: &str) -> Option<Impl> {
     let usable = |i: &Impl| i.tier().usable();
     let blind = Impl::find_all(alg)

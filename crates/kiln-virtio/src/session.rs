@@ -136,7 +136,6 @@ impl Session {
         }
     }
 
-    /// Returns the session's service.
     pub(crate) fn service(&self) -> Service {
         match self {
             Session::Cipher { .. } | Session::Chain { .. } => Service::Cipher,

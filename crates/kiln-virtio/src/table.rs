@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Bits of a name that hold the slot number.
+/// Number of bits in a name that hold the slot number.
 const SLOT_BITS: u32 = 20;
 /// Number of slots allocated together.
 const CHUNK: usize = 256;

@@ -37,7 +37,7 @@ fn put(at: usize, value: u32) -> impl Fn(&mut Vec<u8>) {
     move |request| request[24 + at..28 + at].copy_from_slice(&value.to_le_bytes())
 }
 
-/// The header contains lengths whose sum overflows 32 bits.
+/// A request must be rejected if the sum of the lengths in its header overflows 32 bits.
 #[test]
 fn cve_2017_5931_lengths_overflow() {
     let case = cbc(&[3; 64]);
@@ -70,7 +70,8 @@ fn cve_2017_5931_lengths_overflow() {
     }
 }
 
-/// A region of a chain exceeds the source, or the sum of its start and length overflows 32 bits.
+/// A chain must be rejected if one of its regions exceeds the source, or if the sum of the region's
+/// start and length overflows 32 bits.
 #[test]
 fn cve_2017_5931_regions_overflow() {
     let create = Create::Chain(session::Chain {
@@ -118,7 +119,8 @@ fn cve_2017_5931_regions_overflow() {
     }
 }
 
-/// A key has an unsupported length, or a claimed length that exceeds what the driver sent.
+/// A key must be rejected if its length is not supported, or if its claimed length exceeds what the
+/// driver sent.
 #[test]
 fn cve_2020_10724_key_lengths() {
     for form in FORMS {
@@ -135,7 +137,7 @@ fn cve_2020_10724_key_lengths() {
         let long = vec![7; 513];
         let hmac = Case::mac(mac::HMAC_SHA1, 20, &long, &[]);
         assert_eq!(driver.create(hmac.create, &long, &[]), Err(Status::Err));
-        // The claimed length exceeds the length of the key that was sent.
+        // Claim a length that exceeds the 16 bytes of the key.
         for claimed in [17, 32, 0x7fff_ffff, u32::MAX] {
             let create = Create::Cipher(session::Cipher {
                 algo: cipher::AES_CBC,
@@ -154,7 +156,8 @@ fn cve_2020_10724_key_lengths() {
     }
 }
 
-/// The lengths in the header exceed the bytes that the device may read or write.
+/// A request must be rejected if the lengths in its header exceed the number of bytes that the
+/// device may read or write.
 #[test]
 fn cve_2020_14374_data_against_what_is_there() {
     let case = cbc(&[3; 64]);
@@ -196,7 +199,7 @@ fn cve_2020_14376_nothing_beside_the_result() {
     assert!(answer[16..].iter().all(|&b| b == 0));
 }
 
-/// Source and destination have different lengths.
+/// A request must be rejected if its source and destination have different lengths.
 #[test]
 fn cve_2023_3180_source_and_destination_differ() {
     let case = cbc(&[3; 64]);
@@ -206,7 +209,8 @@ fn cve_2023_3180_source_and_destination_differ() {
     }
 }
 
-/// An akcipher request can ask for a result of any length, and a key can claim any length.
+/// An akcipher request can ask for a result of any length, and a key can claim any length. The
+/// device must reject lengths that are too large.
 #[test]
 fn cve_2025_14876_akcipher_lengths() {
     let rsa = hex(include_str!("common/rsa512.hex"));
@@ -279,7 +283,7 @@ fn cve_2025_14876_akcipher_lengths() {
     assert_eq!(driver.guest.sessions(), 0);
 }
 
-/// A request uses a session that was destroyed, is of another kind, or never existed.
+/// A request must be rejected if its session was destroyed, is of another kind, or never existed.
 #[test]
 fn cve_2026_86845_stale_sessions_and_other_kinds() {
     for form in FORMS {

@@ -424,8 +424,8 @@ fn rsa() {
     }
 }
 
-/// Some encoders write zeros for the last five numbers of a private key, because they do not use
-/// them.
+/// A private key must work even if its last five numbers are zero. Some encoders do not use these
+/// numbers and write zeros instead.
 #[test]
 fn rsa_without_its_primes() {
     if !offered() {

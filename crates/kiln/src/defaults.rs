@@ -42,9 +42,9 @@ pub struct Defaults {
 }
 
 impl Defaults {
-    /// Reads the configuration file. This is the file that the flags or the environment name; if
-    /// they name none, `kiln.toml` in the current directory; if that does not exist,
-    /// `$XDG_CONFIG_HOME/kiln/kiln.toml`. If no file exists, returns no settings.
+    /// Reads the configuration file. The flags or the environment can name the file. By default, it
+    /// is `kiln.toml` in the current directory or, failing that, `$XDG_CONFIG_HOME/kiln/kiln.toml`.
+    /// If neither of these default files exists, returns no settings.
     ///
     /// # Errors
     /// Fails if the file cannot be read, contains an unknown key or a value of the wrong type, or
@@ -268,7 +268,7 @@ fn resolve(file: &Path, path: &Path) -> PathBuf {
 }
 
 /// Resolves a kernel tree from the configuration file. The tree is given as a path or as a git
-/// revision, such as `HEAD~1` of the repository in the current directory, or `DIR@HEAD~1`.
+/// revision, such as `DIR@HEAD~1`, or `HEAD~1` for the repository in the current directory.
 fn resolve_tree(file: &Path, tree: &Path) -> PathBuf {
     let path = resolve(file, tree);
     let text = show(tree);

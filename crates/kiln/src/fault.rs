@@ -37,7 +37,7 @@ const PACKET_SIZES: &str =
     "esp and esp-cbc use fixed IMIX packet sizes; for other sizes, use --load pcap:FILE";
 
 /// Hints for arguments that a command does not have. Each entry is the command, the argument, and
-/// what to write instead. An empty argument stands for any non-flag argument.
+/// what to write instead. An empty argument matches any non-flag argument.
 const INSTEAD: &[(&str, &str, &str)] = &[
     // These flags of `kiln fpu` existed in Kiln 0.1.
     ("kiln fpu", "--overhead", "use: kiln fpu overhead"),
@@ -48,7 +48,7 @@ const INSTEAD: &[(&str, &str, &str)] = &[
     ("kiln fpu", "--stack-ns", "use: kiln ipsec"),
     ("kiln fpu", "--replay-window", "use: kiln ipsec"),
     ("kiln fpu", "--own-every", "use: kiln ipsec"),
-    // Users may expect these arguments from other commands or documents.
+    // Users may know these arguments from other commands or documents.
     ("kiln budget", "--way", "use --mode"),
     (
         "kiln compare",
@@ -197,7 +197,7 @@ fn one_line(e: &clap::Error, args: &[String]) -> String {
     ];
     let wrong: Vec<String> = wrong.into_iter().filter_map(first).collect();
     near.retain(|near| wrong.iter().any(|wrong| is_likely(wrong, near)));
-    // clap puts the most similar suggestion last.
+    // Put the most similar suggestion first; clap puts it last.
     near.reverse();
     near.truncate(3);
     let near = match near.is_empty() {
@@ -241,7 +241,7 @@ fn one_line(e: &clap::Error, args: &[String]) -> String {
             let full = format!("{command} {name}");
             let full = full.trim_start_matches("kiln ");
             let gap = if near.ends_with('?') { "" } else { ":" };
-            // The list of all commands is too long for a single line.
+            // Omit the list of all commands, because it is too long for a single line.
             let all = match command == "kiln" {
                 true => String::new(),
                 false => format!("{gap} choose from {}", subcommands(command)),
@@ -250,8 +250,8 @@ fn one_line(e: &clap::Error, args: &[String]) -> String {
         }
         ErrorKind::MissingRequiredArgument => {
             let missing = strings(ContextKind::InvalidArg);
-            // If the command does not always require the argument, another flag on this command
-            // line must require it.
+            // If the command does not always require the argument, name the flag on this command
+            // line that requires it.
             let why = match is_required(command, &missing) {
                 true => String::new(),
                 false => match requiring(command, args, &missing) {
@@ -315,7 +315,7 @@ fn is_required(command: &str, args: &[String]) -> bool {
     missing.is_some_and(|missing| args.iter().any(|arg| missing.contains(arg)))
 }
 
-/// Returns the flag of this command line that requires the arguments in `missing`.
+/// Returns the flag on this command line that requires the arguments in `missing`.
 fn requiring<'a>(command: &str, args: &'a [String], missing: &[String]) -> Option<&'a str> {
     let flags = args
         .iter()
@@ -326,7 +326,8 @@ fn requiring<'a>(command: &str, args: &'a [String], missing: &[String]) -> Optio
         let alone = [command, flag].into_iter().chain(value.map(String::as_str));
         let e = find(command).try_get_matches_from(alone).err();
         let lacks = e.as_ref().and_then(|e| e.get(ContextKind::InvalidArg));
-        // The two commands may show the same flag with different values, as with a default tree.
+        // Compare only the names of the flags, because clap may show the same flag with different
+        // values, as with a default tree.
         let name = |arg: &String| arg.split(' ').next().map(str::to_string);
         matches!(lacks, Some(ContextValue::Strings(lacks))
             if missing.iter().all(|arg| lacks.iter().any(|lacks| name(lacks) == name(arg))))

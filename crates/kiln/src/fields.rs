@@ -63,7 +63,7 @@ fn list_fields(words: &str) -> String {
                 .filter_map(written)
                 .map(paragraph)
                 .unzip();
-            // One example explains the shortened names in all lists.
+            // Append only the first example, which explains the shortened names in all lists.
             lists.extend(examples.into_iter().flatten().next());
             lists
         }

@@ -1,4 +1,5 @@
-//! Tests that Kiln leaves no machine running and no files behind, whichever signal kills it.
+//! Tests that Kiln leaves neither a running machine nor files behind when a signal kills it. After
+//! SIGKILL, the files remain until the next boot.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

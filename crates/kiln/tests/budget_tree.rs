@@ -162,8 +162,8 @@ fn the_patch_bounds_sections_that_grow_without_it() {
         );
         assert_eq!(row(&after, function, LONG)["bound"], PAGE, "{function}");
     }
-    // The limit is 16 times the duration of the section for one page. Without the patch, the
-    // section for 1 MiB takes 256 times as long as the section for one page.
+    // Set the limit to 16 times the duration of the section for one page. Without the patch, the
+    // tree exceeds this limit, because its section for 1 MiB takes 256 times as long.
     let slowest = BOUNDED.map(|f| row(&before, f, PAGE)["section_us"].as_f64().unwrap());
     let limit = format!("{:.3}", 16.0 * slowest.into_iter().fold(0.0, f64::max));
     let gate = [&arguments[..], &["--max-section-us", &limit]].concat();

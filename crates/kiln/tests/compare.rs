@@ -206,7 +206,7 @@ fn a_gate_passes_nothing_that_it_cannot_judge() {
         2,
         "--max-regression",
     );
-    // With an interval, the same change must count as a regression, even with --bisect. The
+    // With an interval, the same change must count as a regression, even with --bisect, but the
     // opposite change must not.
     let good = record("c.json", vec![row("wait", 1000.0, Some(0.01))]);
     let bad = record("d.json", vec![row("wait", 940.0, Some(0.002))]);

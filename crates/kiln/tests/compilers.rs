@@ -166,7 +166,7 @@ uint32_t sum(const uint8_t *p, size_t n)
         assert_eq!(row["status"], status, "{row}");
         assert!(row["reason"].as_str().unwrap_or("").contains(why), "{row}");
     }
-    // Two of the three builds give the same result.
+    // Two of the three builds agree, so the third must be reported as wrong.
     let run = compilers(&[
         "--cc",
         "gcc",
@@ -307,8 +307,8 @@ fn git(dir: &Path, args: &[&str]) -> String {
 }
 
 /// Version 5 of the compiler stops optimising, which makes the code about six times as slow, and
-/// version 6 does not work at all. The bisection tries version 6 and must skip it. The limit of 2.5
-/// times is far from both speeds, so that a busy machine does not affect the outcome.
+/// version 6 does not work at all. The bisection tries version 6 and must skip it. The limit is a
+/// factor of 2.5, far from both 1 and 6, so that a busy machine does not affect the outcome.
 #[test]
 fn git_bisect_finds_the_commit_that_made_a_compiler_slower() {
     let dir = tempfile::tempdir().unwrap();

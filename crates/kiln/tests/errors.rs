@@ -1,5 +1,5 @@
-//! Tests the messages for errors that bad input or the machine causes. Each must be a single line
-//! that states what is wrong, where, and what to do about it.
+//! Tests the messages for errors that bad input or the machine causes. Each message must be a
+//! single line that states what is wrong, where, and what to do about it.
 
 use crate::common::{fault, kiln, kiln_with};
 

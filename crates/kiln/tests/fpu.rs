@@ -353,7 +353,7 @@ fn what_a_campaign_loses_has_a_line_that_loses_it_again() {
 }
 
 /// If SIMD tiers are masked, the control cannot lose state, because the scalar code in softirqs
-/// does not overwrite vector registers.
+/// does not overwrite vector registers. The run must then give no verdict.
 #[test]
 fn a_control_made_harmless_leaves_no_verdict() {
     let harmless = [("KILN_TIERS", "generic")];

@@ -169,8 +169,8 @@ fn controls() {
     overlay.restore(XTS);
 }
 
-/// Plants two faults: an AES round uses the key of another round, and another function writes to
-/// unmapped memory.
+/// Plants two faults: one AES round in XTS uses the key of another round, and a SHA-256 function
+/// writes to unmapped memory.
 fn wrong_and_wild(overlay: &Edited) {
     overlay.replace(
         XTS,

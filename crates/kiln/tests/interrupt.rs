@@ -48,7 +48,7 @@ fn config() -> Vec<u8> {
     bytes
 }
 
-/// Sets or clears O_NONBLOCK.
+/// Clears O_NONBLOCK if `blocking` is true, and sets it otherwise.
 fn set_blocking(file: &File, blocking: bool) {
     let flags = if blocking { 0 } else { libc::O_NONBLOCK };
     // SAFETY: the descriptor is open, and fcntl() takes no pointer for this command.
@@ -117,7 +117,7 @@ fn serve(path: &Path, conduct: Conduct) -> impl Fn() -> bool {
         let (met, rings) = (met.clone(), rings.clone());
         move || match conduct {
             // A device that accepts no connections cannot tell whether a program is waiting, so
-            // assume that it is.
+            // assume that one is.
             Conduct::Deaf => true,
             Conduct::Mute => met.load(Ordering::SeqCst) > 0,
             Conduct::Idle | Conduct::Fills => rings.load(Ordering::SeqCst) > 1,

@@ -89,8 +89,9 @@ fn a_crash_is_of_the_driver_whose_request_it_was() {
     assert!(rows.iter().filter(passed).count() > 100, "{crashed:#?}");
 }
 
-/// The two tests of unmodified trees use two cores for a pair of requests, one of which waits for
-/// the other. Such a pair takes far longer if the two tests run at the same time.
+/// Prevents the two tests of unmodified trees from running at the same time. Both use two cores for
+/// a pair of requests, one of which waits for the other, and such a pair takes far longer if the
+/// tests compete for cores.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Known findings in unmodified trees are listed in `tree/oracles/known`, each with a reason. They
@@ -123,8 +124,9 @@ fn has_known_findings_only(tree: &Path) {
         let finding = row["finding"].as_str().expect("a finding");
         assert!(finding.contains("known: "), "{row}");
     }
-    // Every entry in the list must match a finding; otherwise the entry is outdated. Findings of the
-    // oracles that step code or count sections also depend on the CPU's features and on chance.
+    // Every entry in the list must match a finding; otherwise the entry is outdated. Exempt the
+    // oracles that step code or count sections, because their findings also depend on the CPU's
+    // features and on chance.
     let notes = record["notes"].as_array().expect("notes");
     let varies = |n: &str| {
         let oracles = ["bounds", "features", "registers", "sharing"];

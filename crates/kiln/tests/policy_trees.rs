@@ -58,8 +58,9 @@ fn fpu(arguments: &[&str]) -> (Run, Vec<Value>) {
     (run, rows)
 }
 
-/// Compares the tree's answers, counts and warnings in every context with those of Kiln's policy
-/// `own`. Then steps through a task and a softirq, with one interrupt per instruction.
+/// Applies `edits` to the tree, and checks that the tree's answers, counts and warnings in every
+/// context match those of Kiln's policy `own`. Then steps through a task and a softirq, with one
+/// interrupt per instruction.
 fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
     let (_overlay, name) = edited(tree, edits);
     let policies = ["legacy", "bh-off", "nested", &name].join(",");

@@ -221,7 +221,7 @@ fn what_is_no_revision_is_told_in_one_line() {
     let compared = kiln(&["compare", &sides[0], &sides[1]]);
     assert_eq!(compared.status, 2, "{compared:?}");
 
-    // A commit of a repository that is not a kernel's: the error must name the repository.
+    // If a commit does not contain a kernel, the error must name the repository.
     let commit = Command::new("git")
         .arg("-C")
         .arg(dir.path())
@@ -234,7 +234,8 @@ fn what_is_no_revision_is_told_in_one_line() {
     let sides = [name("HEAD"), name("HEAD")];
     fault(&kiln(&["compare", &sides[0], &sides[1]]), 2, &foreign);
 
-    // If a tree is not in a git repository, the changes to it cannot be determined.
+    // If a tree is not in a git repository, the command must fail, because it cannot determine what
+    // has changed.
     let tree = tempfile::tempdir().unwrap();
     for path in ["Kbuild", "arch/x86/crypto/Makefile"] {
         let path = tree.path().join(path);

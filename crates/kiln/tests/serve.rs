@@ -170,7 +170,7 @@ fn a_device_whose_log_has_no_reader_goes_on() {
 fn a_device_whose_log_is_a_full_pipe_goes_on() {
     let mut device = Device::start(&["--log-level", "debug"]);
     let reader = device.child.stderr.take().unwrap();
-    // The pipe is full, because another process that shares it has filled it.
+    // Fill the pipe, as another process that shares it might.
     let mut filler = std::fs::OpenOptions::new()
         .write(true)
         .custom_flags(libc::O_NONBLOCK)

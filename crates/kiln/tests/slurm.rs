@@ -131,7 +131,8 @@ elif [ \"$n\" = 3 ]; then rm -f \"$dir/records/filler\"; fi'";
     cluster.run(&["scancel", job("_1")]);
     let node = read(first(2));
     cluster.lose_node(node.trim());
-    // Start the task now, because Slurm restarts the task of a lost node only after two minutes.
+    // Restart the task now, because Slurm itself restarts the task of a lost node only after two
+    // minutes.
     cluster.run(&[
         "scontrol",
         "update",
@@ -228,7 +229,8 @@ fn a_bisection_finds_the_commit(cluster: &Cluster, home: &Path) {
         git(&["commit", "-q", "-m", &format!("commit {n}")]);
         commits.push(git(&["rev-parse", "HEAD"]));
     }
-    // Commit 12 cannot be tried, so the first bad commit must be one of two.
+    // Commit 12 cannot be tried, so the command must report commit 13 as one of two candidates for
+    // the first bad commit.
     let run = format!(
         "[ $KILN_COMMIT != {} ] || exit 125; test $(git -C '{}' show $KILN_COMMIT:cycles) -lt 150",
         commits[12],

@@ -296,7 +296,8 @@ fn ways_to_a_cipher_beside_the_tree_s() {
             let helper = driver("simd-helper");
             assert!([helper.clone(), format!("__{helper}")].contains(&driver("direct")));
             assert_eq!(driver("cryptd"), format!("cryptd(__{helper})"));
-            // Callers that cannot wait must not get the fast driver.
+            // Callers that cannot wait must get neither the simd helper nor the driver that direct
+            // calls use.
             assert_ne!(driver("sync-user"), helper);
             assert_ne!(driver("sync-user"), driver("direct"));
         }
@@ -412,7 +413,7 @@ fn self_tests_are_lines_and_none_is_left_out_silently() {
     let passed = lines.iter().filter(|l| !l.contains('#')).count();
     assert!(passed >= 80, "{passed}");
 
-    // With fewer fuzz rounds, fewer sections are opened.
+    // With fewer fuzz rounds, fewer sections must be opened.
     let numbers = |fuzz: &str| -> Vec<u64> {
         let run = kiln_keeping(&[
             "test", "--tree", dir, "--fuzz", fuzz, "--oracle", "none", "--json",

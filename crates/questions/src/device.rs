@@ -94,7 +94,7 @@ impl Device {
 }
 
 /// Starts a process on these cores. A process inherits the cores of the thread that starts it, so
-/// this thread pins itself to them for the spawn. A temporary thread would not do: the process is
+/// this thread pins itself to them for the spawn. A temporary thread cannot do this: the process is
 /// killed when the thread that started it exits ([`end_with_parent`]).
 fn spawn_on(command: &mut Command, cores: Option<&CoreList>) -> Result<Child, Error> {
     let start = |command: &mut Command| {
@@ -179,7 +179,7 @@ pub(crate) fn explain(socket: &Path, is_given: bool, error: &kiln_driver::Error)
 pub(crate) fn cpu_time(server: u32) -> Option<Duration> {
     let mut time = kiln_device::cpu_time(server)?;
     for child in children(server) {
-        // A child may have exited since the list was read.
+        // A child may have exited since the list was read, so count 0 if its time cannot be read.
         time += kiln_device::cpu_time(child).unwrap_or_default();
     }
     Some(time)

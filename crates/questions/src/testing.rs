@@ -26,7 +26,7 @@ pub(crate) fn sentences(topic: &Topic, answers: &[Answer]) -> Vec<String> {
     .collect()
 }
 
-/// Returns the verdicts of a topic's headlines.
+/// Returns the verdicts of a topic's headlines. Panics if a headline has none.
 pub(crate) fn verdicts(topic: &Topic, answers: &[Answer]) -> Vec<String> {
     let rows = crate::headlines(topic, answers).into_iter();
     rows.map(|r| r.verdict.unwrap()).collect()

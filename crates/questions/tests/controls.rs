@@ -230,7 +230,7 @@ mod keys {
         }
     }
 
-    /// Rejects a wrong key, but writes to the context first.
+    /// Rejects a key of an invalid length, but writes to the context first.
     unsafe extern "C" fn eager(ctx: *mut u8, key: *const u8, len: usize) -> i32 {
         // SAFETY: the arguments are valid for the replaced `setkey`, so the context is writable.
         unsafe {

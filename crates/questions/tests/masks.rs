@@ -1,5 +1,6 @@
-//! Runs every suite: those that do not depend on a policy under every mask of tiers, and the others
-//! in every context. A mask applies to the whole process, so these tests are in a separate binary.
+//! Runs every suite. Suites that do not depend on a policy run under every mask of tiers; the
+//! others run in every context. A mask applies to the whole process, so these tests are in a
+//! separate binary.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};

@@ -29,7 +29,7 @@ fn text(name: &str) -> String {
     fs::read_to_string(toy().join(name)).unwrap()
 }
 
-/// Builds a copy of `kernel/` that contains only the new cipher. This takes seconds.
+/// Builds a copy of `kernel/` that contains only the new cipher. This takes a few seconds.
 #[test]
 fn a_folder_makes_a_cipher_of_kernel() {
     let dir = tempfile::tempdir().unwrap();

@@ -167,7 +167,7 @@ fn a_folder_and_a_line_make_a_question_and_one_edit_a_field() {
     assert_eq!(record["rows"][1]["even"], true);
     assert_eq!(record["rows"][1]["half"], 2.0);
 
-    // Control: the copy's documents do not contain the fields until they are regenerated.
+    // Control: the copy's documents do not contain the fields until the documents are regenerated.
     let described = |what: &str| {
         let read = |name| fs::read_to_string(tree.join(name)).unwrap();
         let schema: Value = serde_json::from_str(&read("docs/schema.json")).unwrap();

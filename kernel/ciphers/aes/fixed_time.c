@@ -274,8 +274,8 @@ static __always_inline void crypt(const u8 schedule[][AES_BLOCK_SIZE], u32 round
 	for (r = 0; r <= rounds; r++)
 		slice_key(rk[r], schedule[r]);
 	/*
-	 * Encryption adds the affine constant to the round key after each S-box, decryption to the
-	 * round key before each inverse S-box.
+	 * When encrypting, add the affine constant to the round key that follows each S-box. When
+	 * decrypting, add it to the round key that precedes each inverse S-box.
 	 */
 	for (r = 0; r < rounds; r++)
 		add_affine(rk[decrypt ? r : r + 1]);

@@ -116,9 +116,9 @@ static __always_inline void last_round(const struct tables *t, u32 d[4],
 }
 
 /*
- * Processes one block, unrolled. All key sizes end with the same rounds, so longer schedules run
- * their additional rounds first. Input and output use 64-bit words, because a caller that loads the
- * result as 64-bit words would stall on narrower stores.
+ * Processes one block with unrolled rounds. The code for the last ten rounds is the same for all
+ * key sizes, so longer schedules run their additional rounds first. Input and output use 64-bit
+ * words, because a caller that loads the result as 64-bit words would stall on narrower stores.
  */
 static __always_inline void crypt(const struct tables *t, int step,
 				  const u8 *rk, u32 rounds, u8 *dst, const u8 *src)

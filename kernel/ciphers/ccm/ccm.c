@@ -11,8 +11,8 @@
 #include "ccm_blocks.h"
 
 /*
- * Associated data of up to this many bytes is copied to a buffer after the first block, so that
- * both are hashed together.
+ * Associated data of up to this many bytes is copied to a buffer that begins with the first block,
+ * so that both are hashed together.
  */
 #define SHORT_AAD (6 * AES_BLOCK_SIZE - 2)
 

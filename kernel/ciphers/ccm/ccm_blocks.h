@@ -86,8 +86,9 @@ static inline size_t aad_length(u8 *p, size_t aadlen)
 }
 
 /*
- * Writes all blocks of the MAC before the text, for @aadlen below 0xff00: the first block, and the
- * associated data, preceded by its length and padded with zeros. Returns the number of blocks.
+ * Writes all blocks of the MAC that precede the text, for @aadlen below 0xff00: the first block,
+ * and the associated data, preceded by its length and padded with zeros. Returns the number of
+ * blocks.
  */
 static __always_inline size_t first_blocks(u8 *p, const u8 *iv, const u8 *aad, size_t aadlen,
 					   size_t len, size_t tagsize)

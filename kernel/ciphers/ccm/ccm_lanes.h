@@ -23,8 +23,8 @@
 
 /*
  * A lane's head holds B_0 and up to two blocks of encoded associated data. These have room for 30
- * bytes of associated data, which is enough for IPsec, TLS and IEEE 802.11. The rest is read from
- * @aad in further runs.
+ * bytes of associated data, which is enough for IPsec, TLS and IEEE 802.11. Any associated data
+ * beyond that is read from @aad in further runs.
  */
 #define HEAD (3 * AES_BLOCK_SIZE)
 #define HEAD_AAD (HEAD - AES_BLOCK_SIZE)

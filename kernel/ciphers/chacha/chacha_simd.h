@@ -33,7 +33,7 @@
  *
  * An authenticated message also needs block 0, which is the key of Poly1305. It is computed in
  * general-purpose registers, between the vector operations for the other blocks (chacha_blocks.h).
- * If it were one of the blocks in the rows, the hash could not begin before the rows end.
+ * If it were one of the blocks in the rows, the hash could not begin until all rows were computed.
  *
  * The blocks of a column vector are assigned to its lanes such that, after the transposition within
  * lanes, the vectors look like rows of LANES consecutive blocks.
@@ -142,7 +142,7 @@ static __always_inline void one_block(const struct chacha_key *key, u8 *dst, con
 	 (len) > 2 * ROW_BYTES ? SET_BYTES :                                  \
 	 (len) > ROW_BYTES ? 2 * ROW_BYTES : ROW_BYTES)
 
-/* Processes the end of a message, which is shorter than a step of the main loop. */
+/* Processes the end of a message: fewer bytes than a step of the main loop processes. */
 static noinline void tail(const struct chacha_key *key, const u8 *iv, u32 more, u8 *dst,
 			  const u8 *src, size_t len)
 {

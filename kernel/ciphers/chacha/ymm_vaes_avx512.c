@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Few blocks of ChaCha20 on 256-bit vectors with AVX-512's rotations and 32 registers. */
+/* Two or eight blocks of ChaCha20 on 256-bit vectors with AVX-512's rotations and 32 registers. */
 #include "../simd/vec_ymm.h"
 
 #define SETS 1

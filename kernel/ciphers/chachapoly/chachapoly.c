@@ -9,10 +9,10 @@
  * message and checks its tag.
  *
  * Interleaving the instructions of both algorithms was tried with chunks of 2048 bytes (Zen 5,
- * AVX-512). It forced a third of ChaCha20's state into memory, and a chunk took 850 cycles. If they
- * run one after the other, ChaCha20 takes 690 cycles and Poly1305 195, 885 in total. Interleaving
- * gains so little because each algorithm alone is already near the limit of four operations per
- * cycle.
+ * AVX-512). It forced a third of ChaCha20's state into memory, and a chunk took 850 cycles. If the
+ * algorithms run one after the other, ChaCha20 takes 690 cycles and Poly1305 195, 885 in total.
+ * Interleaving gains so little because each algorithm alone is already near the limit of four
+ * operations per cycle.
  */
 #include <kiln/string.h>
 #include <kiln/unaligned.h>
@@ -69,7 +69,7 @@ static __always_inline void hash_lengths(struct mac *mac, u64 aadlen, u64 len)
 	poly1305_two_words(&mac->key, &mac->sum, aadlen, len);
 }
 
-/* Hashes data padded with zeros to a whole block. */
+/* Hashes data and pads it with zeros to whole blocks. */
 static __always_inline void hash_padded(poly1305_blocks_t *blocks, struct mac *mac,
 					const u8 *data, size_t len)
 {

@@ -19,7 +19,8 @@
  *	SHORT(name)	full name of an entry point of this tier
  *	BEGUN		number of double rounds of the text's block in vectors, 5 to 9
  *	TWICE		a mask with 10 - BEGUN bits set: bit i is 1 if double round i of the text's
- *			block is interleaved with two double rounds of block 0, and 0 if with one
+ *			block is interleaved with two double rounds of block 0, and 0 if it is
+ *			interleaved with one
  */
 #include "../chacha/chacha_blocks.h"
 #include "../poly1305/poly1305_words.h"
@@ -68,7 +69,7 @@ static __always_inline struct poly1305_words hash_part(struct poly1305_words h, 
 	return poly1305_step(h, m0, m1, 1, k->r0, k->r1);
 }
 
-/* Hashes data padded with zeros to a whole block. */
+/* Hashes data and pads it with zeros to whole blocks. */
 static __always_inline struct poly1305_words hash_padded(struct poly1305_words h, const u8 *data,
 							 size_t len, const struct one_time *k)
 {
@@ -113,8 +114,8 @@ static __always_inline void store_part(u8 *p, u64 m[2], size_t n)
 }
 
 /*
- * Finishes block 1 and XORs it into the text, up to 64 bytes. If @hash is set, adds the result to
- * the sum.
+ * Finishes block 1 and XORs it into the text, up to 64 bytes. If @hash is set, adds the resulting
+ * text to the Poly1305 sum @h.
  */
 static __always_inline struct poly1305_words finish(const struct chacha_key *key, const u8 *nonce,
 						    const u32 state[16], u8 *dst, const u8 *src,

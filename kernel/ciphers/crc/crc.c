@@ -5,10 +5,10 @@
 #include "../list.h"
 #include "crc.h"
 
-/* Every 32-bit value is a valid state. */
+/* Every 32-bit value is a valid state, so no check is needed. */
 #define crc32c_valid NULL
 
-/* A valid state fits in 16 bits, because its upper byte is used as a table index. */
+/* The upper byte of the CRC is used as a table index, so a valid state must fit in 16 bits. */
 static bool crct10dif_valid(const void *state)
 {
 	const struct crc_state *s = state;
@@ -29,9 +29,9 @@ CRC(crc32c)
 CRC(crct10dif)
 
 /*
- * @ct is false if the running time depends on the data. Generic implementations look up tables. All
- * implementations of CRC-T10-DIF process an odd byte by table look-up and test whether the CRC so
- * far is zero.
+ * @ct is false if the running time depends on the data. Generic implementations use table look-ups.
+ * All implementations of CRC-T10-DIF process an odd byte by table look-up and test whether the CRC
+ * so far is zero.
  */
 #define IMPL(name, bytes, tier_name, TIER, ct, driver_name, prio)                     \
 	{                                                                             \

@@ -11,9 +11,9 @@
  * crct10dif_simd.h		the template of the SIMD tiers of CRC-16/T10-DIF
  * fold.h				folding of vectors
  *
- * The CRC of a short message takes only a few cycles, so every call on the way to its code matters.
- * Each tier's file therefore defines the functions of the table itself, with the code for short
- * messages inlined, so that a digest is a single call.
+ * The CRC of a short message takes only a few cycles, so every additional call matters. Each tier's
+ * file therefore defines its own update and digest functions, with the code for short messages
+ * inlined, so that a digest is a single call.
  */
 #ifndef KILN_CRC_H
 #define KILN_CRC_H

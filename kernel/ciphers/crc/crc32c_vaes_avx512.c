@@ -16,7 +16,7 @@
 /*
  * Initialisers of struct move. To move 16 bytes by D bytes, the lower half is multiplied by x^(8D +
  * 63) mod P and the upper half by x^(8D - 1) mod P, with the bits in reverse order. The exponents
- * are one less because a product of bit-reversed polynomials is one bit short.
+ * are one less than 8D + 64 and 8D, because a product of bit-reversed polynomials is one bit short.
  */
 
 #define MOVE_16 { 0x3743f7bd00000000, 0x3171d43000000000 }
@@ -175,7 +175,7 @@ CRC_UPDATE(crc32c, avx512, add_bytes)
 /*
  * Processes a whole message of at least 256 bytes and less than PART_BYTES(SHORT_STEPS). 256 bytes
  * take 25 cycles (Zen 4, gcc 12). Calling long_message() instead, and saving the registers that it
- * needs for parts, would take about a tenth of that time.
+ * needs for parts, would add about a tenth to that time.
  */
 static noinline void digest_vectors(const u8 *data, size_t len, u8 *out)
 {

@@ -102,7 +102,7 @@ static __always_inline u32 short_message(u32 crc, const u8 *data, size_t len)
 	} else {
 		/*
 		 * The first vector would have a single byte, but the 16-bit CRC is added to two
-		 * bytes.
+		 * bytes. Process that byte by table look-up.
 		 */
 		if (unlikely(first == 1) && (crc || len == 1)) {
 			crc = crct10dif_byte(crc, *data++);
@@ -113,7 +113,7 @@ static __always_inline u32 short_message(u32 crc, const u8 *data, size_t len)
 		}
 		v = len >= 16 ? keep_first(load16(data), first) : load_few(data, first);
 	}
-	/* For a message in one piece, the usual case, @crc is zero. */
+	/* In the usual case, a message in one piece, @crc is zero and need not be added. */
 	if (crc)
 		v = _mm_xor_si128(v, put_crc16(crc, first));
 	data += first;

@@ -55,7 +55,7 @@ static noinline u32 long_message(u32 crc, const u8 *data, size_t len)
 		first = VBYTES;
 		v = LOAD(data);
 	}
-	/* For a message in one piece, the usual case, @crc is zero. */
+	/* In the usual case, a message in one piece, @crc is zero and need not be added. */
 	if (crc)
 		v = v_xor(v, put_crc(crc, first));
 	data += first;

@@ -192,7 +192,7 @@ static __always_inline bool gcm_open_##name(const struct gcm_key *key, u8 *dst, 
 	return right;                                                                 \
 }
 
-/* Process whole messages of gcm(aes) and rfc4106(gcm(aes)), which differ in @make_iv. */
+/* Process whole messages. gcm(aes) and rfc4106(gcm(aes)) differ only in @make_iv. */
 static __always_inline void seal(make_iv_t *make_iv, gcm_seal_t *fn, const struct gcm_key *key,
 				 u8 *dst, const u8 *src, size_t len, const u8 *aad,
 				 size_t aadlen, const u8 *iv, u8 *tag, size_t tagsize)

@@ -321,7 +321,10 @@ static __always_inline __m128i whole(const struct gcm_key *key, const bool decry
 			m.acc = reduce(&g);
 		}
 		text_steps(key, decrypting, &m);
-		/* @acc has already been multiplied once, so its power is one lower than below. */
+		/*
+		 * @acc has already been multiplied once, so its power is one lower than in the
+		 * other branch.
+		 */
 		p = power(&key->h, blocks_of(m.len) + 1);
 		mul_set1(&g, lengths, power(&key->h, 1));
 		text_some(key, decrypting, &m, m.len, &g, p);

@@ -4,7 +4,7 @@
  * same number of ciphertext vectors. Included by gcm_simd.h.
  *
  *	step_main	MAIN vectors
- *	step_half	8 vectors of counters, but the sum of 16 of ciphertext; only if MAIN is 16
+ *	step_half	8 vectors of counters, but 16 vectors of ciphertext; only if MAIN is 16
  */
 #ifndef KILN_GCM_STEP_H
 #define KILN_GCM_STEP_H
@@ -37,7 +37,7 @@ static const u64 numbers[64][2] __aligned(64) = {
 #define OUT(j)                                                                  \
 	d##j = v_enclast(d##j, v_xor(k, v_load(src + j * VBYTES)));             \
 	v_store(dst + j * VBYTES, d##j);
-/* Writes the text, or the key stream if there is no text. */
+/* Writes the text, or the key stream if the step has no text. */
 #define OUT_STEP(j)                                                             \
 	if (text) {                                                             \
 		OUT(j)                                                          \

@@ -4,7 +4,7 @@
 
 #define BLOCKS poly1305_blocks_avx2
 
-/* Unpacking leaves the blocks in the order 0, 2, 1, 3. */
+/* Unpacking leaves the blocks in the order 0, 2, 1, 3, so put the powers in that order, too. */
 #define v_power(p) _mm256_permute4x64_epi64(_mm256_cvtepu32_epi64(                   \
 	_mm_loadu_si128((const __m128i *)(p))), 0xd8)
 #define v_at_first(x) _mm256_zextsi128_si256(_mm_cvtsi64_si128((long long)(x)))

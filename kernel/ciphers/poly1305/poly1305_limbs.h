@@ -48,7 +48,7 @@ static __always_inline struct poly1305_limbs poly1305_limbs_of_r(const struct po
 /* Stores @p, which is r^n with 1 <= n <= 8, in the key, for the tiers without IFMA. */
 static __always_inline void poly1305_put26(struct poly1305_key *key, int n, struct poly1305_limbs p)
 {
-	/* @p may exceed 2^130, so p.l2 may have 43 bits instead of 42. */
+	/* @p may exceed 2^130, so p.l2 may have 43 bits instead of 42. Do not mask the top limb. */
 	key->low26[0][8 - n] = p.l0 & 0x3ffffff;
 	key->low26[1][8 - n] = (p.l0 >> 26 | p.l1 << 18) & 0x3ffffff;
 	key->low26[2][8 - n] = (p.l1 >> 8) & 0x3ffffff;

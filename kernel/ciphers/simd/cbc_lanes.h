@@ -7,9 +7,9 @@
  * and the AES unit is idle for seven eighths of the time. Eight vectors keep it busy. Each 16-byte
  * lane of these vectors processes a different message.
  *
- * All messages have the same key, so one vector per round key serves all lanes. This is the case
- * for the packet queue of one IPsec SA or for the sectors of one disk. If the lanes had different
- * keys, each of the up to 15 round-key vectors would have to be assembled from several keys.
+ * All messages have the same key, like the packets of one IPsec SA or the sectors of one disk, so
+ * one vector per round key serves all lanes. If the lanes had different keys, each of the up to 15
+ * round-key vectors would have to be assembled from several keys.
  */
 #ifndef KILN_SIMD_CBC_LANES_H
 #define KILN_SIMD_CBC_LANES_H
@@ -21,7 +21,7 @@
 
 /*
  * All sources are read before any result is written, because unused lanes repeat another lane's
- * message.
+ * message, which may be processed in place.
  */
 #define CHAIN_IN(j) d##j = v_load(chain[j * VBLOCKS]);
 #define CHAIN_OUT(j) v_store(chain[j * VBLOCKS], d##j);

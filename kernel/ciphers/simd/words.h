@@ -57,10 +57,10 @@ typedef u64 word_t;
 #endif
 
 /*
- * Loads the words from @w on, as many as fit in 16 bytes, from each lane's block at offset @o and
- * converts them from big-endian order. Each gathered vector has one block of 16 bytes from each of
- * VBLOCKS consecutive lanes, and transposing the words within blocks suffices, because AT() numbers
- * the lanes accordingly.
+ * From each lane's block at offset @o, loads the words that fit in 16 bytes, beginning with word
+ * @w, and converts them from big-endian order. Each gathered vector has one block of 16 bytes from
+ * each of VBLOCKS consecutive lanes, and transposing the words within blocks suffices, because AT()
+ * numbers the lanes accordingly.
  */
 static __always_inline void load_some(vec_t *x, const u8 *const *src, size_t o, const int w)
 {

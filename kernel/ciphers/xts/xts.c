@@ -70,7 +70,7 @@ static struct tweak times_16384(struct tweak t)
 	return plus(plus(seven, two), plus(one, t));
 }
 
-/* Takes at most a few hundred cycles, even for the number of blocks in a long section. */
+/* Takes at most a few hundred cycles, even for as many blocks as a long section processes. */
 void xts_tweak_advance(u8 tweak[AES_BLOCK_SIZE], size_t blocks)
 {
 	struct tweak t = { .lo = get_le64(tweak), .hi = get_le64(tweak + 8) };

@@ -72,8 +72,8 @@ static __always_inline void steal(const round_key *rk, u32 rounds,
 	const __m128i up = load1(shift16 + r);
 	const __m128i tail = _mm_shuffle_epi8(load1(src + r), down);
 	/*
-	 * The top bit of a byte of @down is set exactly where @tail has no message byte and is
-	 * zero. PBLENDVB would select by that bit, but with -funsigned-char, which Linux uses since
+	 * The top bit of a byte of @down is set exactly where @tail has a zero instead of a message
+	 * byte. PBLENDVB would select by that bit, but with -funsigned-char, which Linux uses since
 	 * 6.2, gcc 12 assumes the bit to be clear.
 	 */
 	const __m128i there = _mm_shuffle_epi8(_mm_set1_epi32(-1), down);

@@ -85,7 +85,7 @@ struct crypto_alg {
 	u32 ivsize;
 	u32 maxauthsize;		/* AEAD: maximum tag length in bytes */
 	u32 form;			/* enum crypto_form */
-	u32 users;			/* number of transforms and instances that use this one */
+	u32 users;			/* transforms and instances that use the algorithm */
 	int (*setkey)(struct crypto_tfm *tfm, const u8 *key, u32 len);
 	int (*setauthsize)(struct crypto_tfm *tfm, u32 authsize);
 	int (*encrypt)(struct crypto_request *req);
@@ -309,9 +309,9 @@ struct crypto_alg *crypto_alg_new(const char *name, const char *driver, const ch
 /* Registers the algorithm, or frees it on failure. */
 int crypto_alg_add(struct crypto_alg *alg);
 /*
- * Creates an instance of the template @outer, which becomes a user of @first and, unless NULL, of
- * @second. All fields except the names are copied from @first; the template changes those that
- * differ.
+ * Creates an instance of the template @outer, which becomes a user of @first and, if @second is not
+ * NULL, also of @second. All fields except the names are copied from @first; the template changes
+ * those that differ.
  */
 struct crypto_alg *crypto_instance(struct crypto_alg *first, const char *outer,
 				   struct crypto_alg *second, int *err);
@@ -321,8 +321,8 @@ void crypto_alg_get(struct crypto_alg *alg);
 void crypto_instance_free(struct crypto_alg *alg);
 
 /*
- * Returns the mask for looking up an inner algorithm, which must be synchronous if the template
- * must be.
+ * Returns the mask for looking up an inner algorithm, which must be synchronous if the caller
+ * requires a synchronous instance.
  */
 static inline u32 crypto_inherited_mask(u32 type, u32 mask)
 {

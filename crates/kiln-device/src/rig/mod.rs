@@ -65,7 +65,7 @@ impl Rig {
         Rig::with_rates(limits, &Rates::default())
     }
 
-    /// Creates a guest with these limits and rate limits.
+    /// Creates a guest with these limits, whose rates are limited to `rates`.
     pub(crate) fn with_rates(limits: Limits, rates: &Rates) -> Rig {
         let max_chain = crate::Config {
             limits: limits.clone(),
@@ -169,7 +169,7 @@ impl Rig {
         let _ = self.memory.store(idx.to_le(), at, Ordering::Release);
     }
 
-    /// Serves the requests that are available on the ring, and returns the counts.
+    /// Serves the requests that are available on the ring, and returns the device's counts.
     pub fn serve(&mut self, which: Which) -> Result<Count, Broken> {
         self.with_line(which, None, |line, halt| {
             let mut count = Count::default();

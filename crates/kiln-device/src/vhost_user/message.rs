@@ -16,8 +16,8 @@ pub const MAX_PAYLOAD: usize = 4096;
 /// each of up to eight regions.
 pub(super) const MAX_FDS: usize = 8;
 
-/// How many times a front end may request memory for recording in-flight requests. It may leave
-/// each answer and its descriptor unread.
+/// How many times a front end may request memory for recording in-flight requests. Because it may
+/// leave every answer unread, this also limits how many descriptors are in flight.
 pub(crate) const MAX_GET_INFLIGHT: u32 = 4;
 
 /// Returns how many file descriptors a front end may send with a request.
@@ -31,7 +31,7 @@ pub(super) fn max_fds(request: u32) -> usize {
         | request::SET_INFLIGHT_FD
         | request::ADD_MEM_REG
         // The specification lets a device accept this descriptor because old front ends send it.
-        // The device closes it.
+        // This device accepts and closes it.
         | request::REM_MEM_REG => 1,
         _ => 0,
     }
@@ -88,7 +88,7 @@ pub(super) const REPLY: u32 = 1 << 2;
 /// Flag that requests a reply.
 pub(super) const NEED_REPLY: u32 = 1 << 3;
 
-/// Returns whether a message's flags are those of a request of this protocol version.
+/// Returns whether a message's flags mark it as a request in this protocol version.
 pub(super) fn is_request(flags: u32) -> bool {
     const VERSIONS: u32 = 3;
     const RESERVED: u32 = !0xf;
@@ -148,8 +148,8 @@ pub struct Message {
     pub request: u32,
     /// Version and flag bits.
     pub flags: u32,
-    /// The payload. The header contains its length. The payload is always wiped, because it may
-    /// contain a key.
+    /// The payload, whose length is in the header. It is always wiped, because it may contain a
+    /// key.
     pub payload: Zeroizing<Vec<u8>>,
     /// File descriptors sent with the message.
     pub fds: Vec<OwnedFd>,

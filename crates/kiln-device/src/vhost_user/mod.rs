@@ -49,8 +49,8 @@ pub(crate) const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 /// A function that sends the reply to GET_INFLIGHT_FD, the only reply with a descriptor.
 pub(crate) type SendInflight = Box<dyn FnMut(&Socket, InflightArea) -> Result<(), Error> + Send>;
 
-/// Returns a function that sends the reply along with a descriptor for `file`. This is only for
-/// `--no-isolation`: in a guest process, seccomp forbids sending descriptors.
+/// Returns a function that sends the reply to GET_INFLIGHT_FD along with a descriptor for `file`.
+/// This is only for `--no-isolation`: in a guest process, seccomp forbids sending descriptors.
 pub(crate) fn send_inflight_of(file: File) -> SendInflight {
     Box::new(move |socket, area| {
         let mut message = area.to_message();
@@ -71,7 +71,8 @@ pub struct FrontEndConnection {
 
 impl FrontEndConnection {
     /// Takes over the connection to a front end. By default, the connection has no rate limits, and
-    /// memory for in-flight requests cannot be requested; other functions change this.
+    /// memory for in-flight requests cannot be requested; `with_account` and `with_inflight` change
+    /// these defaults.
     ///
     /// # Errors
     /// Fails if the socket cannot be set up.

@@ -1,5 +1,5 @@
-//! The payloads of vhost-user messages (QEMU's `docs/interop/vhost-user.rst`). Their numbers are in
-//! host byte order, decoded as little-endian because the device runs only on x86.
+//! The payloads of vhost-user messages (QEMU's `docs/interop/vhost-user.rst`). The numbers in them
+//! are in host byte order. They are decoded as little-endian, because the device runs only on x86.
 
 use super::message::{request, word, Message};
 

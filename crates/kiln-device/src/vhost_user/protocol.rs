@@ -188,8 +188,8 @@ impl Protocol {
         let ring = || payload::parse_ring(&payload).ok_or_else(malformed);
         let region = || Region::parse_single(&payload).ok_or_else(malformed);
         let mut files = fds.into_iter().map(File::from);
-        // Requests whose payload must be empty. The payload of GET_STATUS and SET_BACKEND_REQ_FD is
-        // ignored.
+        // The requests listed here must have an empty payload. The payload of GET_STATUS and
+        // SET_BACKEND_REQ_FD is ignored.
         let has_no_payload = matches!(
             request,
             request::GET_FEATURES
@@ -228,7 +228,7 @@ impl Protocol {
                 let features = Features::new(self.acked_features);
                 let is_closed = payload::parse_number(&payload)
                     .is_some_and(|id| session::close(id, features, sessions));
-                // A front end that does not request an answer would not read it.
+                // A front end that does not request an answer would not read it, so none is sent.
                 return match flags & NEED_REPLY != 0 {
                     true => number_answer(request, u64::from(!is_closed)),
                     false => Ok(None),

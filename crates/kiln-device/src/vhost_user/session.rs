@@ -192,7 +192,7 @@ fn asymmetric(given: &[u8]) -> Option<Control<'_>> {
     })
 }
 
-/// Returns the first `len` bytes of the field at offset `at`, which has room for `room` bytes.
+/// Returns the first `len` bytes of the field at offset `at`. The field is `room` bytes long.
 fn part(given: &[u8], at: usize, room: usize, len: u32) -> Option<&[u8]> {
     given.get(at..at + room)?.get(..usize::try_from(len).ok()?)
 }

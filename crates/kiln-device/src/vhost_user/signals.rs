@@ -35,7 +35,7 @@ pub(super) fn check(message: &Message) -> Result<(), Error> {
     let is_fine = |fd: &OwnedFd| match FileType::from_raw_mode(fstat(fd)?.st_mode) {
         FileType::Fifo => Ok(true),
         FileType::Socket if may_be_socket => keep_from_receiving(fd),
-        // Files without a type belong to the kernel; eventfds are an example.
+        // Only anonymous files of the kernel, such as eventfds, have no file type.
         FileType::Unknown => is_eventfd(fd),
         _ => Ok(false),
     };
@@ -47,8 +47,8 @@ pub(super) fn check(message: &Message) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns whether a file is an eventfd, which accepts an addition of 0. Other files without a
-/// type, such as those of io_uring, which can keep further files open, do not support writing.
+/// Returns whether a file is an eventfd, which accepts an addition of 0. Other files without a type
+/// do not support writing. Among them are io_uring instances, which can keep further files open.
 fn is_eventfd(fd: &OwnedFd) -> io::Result<bool> {
     let file = File::from(fd.try_clone()?);
     Ok((&file).write(&0u64.to_ne_bytes()).is_ok())
@@ -134,8 +134,8 @@ mod tests {
         assert!(check(&message(5, File::open("/dev/zero").unwrap().into())).is_ok());
     }
 
-    /// A file in a message that was sent to a call socket but never received would stay open as
-    /// long as the socket.
+    /// If a message that was sent to a call socket were neither received nor dropped, the files in
+    /// it would stay open as long as the socket.
     #[test]
     fn a_call_keeps_no_other_file_open() {
         let _alone = fork_alone();

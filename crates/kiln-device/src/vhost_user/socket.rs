@@ -91,7 +91,8 @@ impl Socket {
     /// Sends a message. If it has descriptors, they are attached to the first byte.
     ///
     /// # Errors
-    /// Fails if the other side has closed the connection, or does not read until the socket's timeout.
+    /// Fails if the other side has closed the connection, or reads too little before the socket's
+    /// timeout expires.
     pub(crate) fn send(&self, message: &Message) -> Result<(), Error> {
         let bytes = message.to_bytes();
         let fds: Vec<BorrowedFd> = message.fds.iter().map(AsFd::as_fd).collect();

@@ -122,7 +122,7 @@ impl Control {
     ///
     /// # Errors
     /// Fails if the device refuses to close the session or does not answer. Even then, the session
-    /// cannot be used any more.
+    /// cannot be used afterwards.
     pub fn close(&self, session: Session) -> Result<(), Error> {
         self.0.ask(Ask::Destroy(session.into_entry()))
     }
@@ -249,7 +249,8 @@ impl Shared {
         let mut looks = 0_u32;
         while over.is_empty() {
             match held.land() {
-                // The answer belongs to an earlier request, for example to an abandoned one.
+                // The answer belongs to an earlier request, for example to one that its thread has
+                // abandoned.
                 Ok(Some(landed)) if !landed.waiter.is_parked_on(completion) => {
                     let (mut batch, mut woken) = (Batch::new(self.closer()), Woken::default());
                     finish(landed, &mut batch, &mut woken);

@@ -292,7 +292,8 @@ impl Device {
                 let mut daemon =
                     VhostUserDaemon::new("device".into(), backend.clone(), backend.memory.clone())
                         .unwrap();
-                // The backend may need the handle as soon as the daemon has started.
+                // The backend may need the handle as soon as the daemon has started, so hold the
+                // lock until the handle is stored.
                 let mut hang_up = backend.hang_up.lock().unwrap();
                 daemon.start(&mut listener).unwrap();
                 *hang_up = daemon.shutdown_handle();
@@ -317,7 +318,8 @@ impl Device {
 
     /// Disconnects the current driver.
     pub(crate) fn kill(&self) {
-        // The device begins to serve a driver before it stores the handle.
+        // The device begins to serve a driver before it stores the handle, so retry until there is
+        // a handle.
         let limit = Instant::now() + Duration::from_secs(20);
         while !self.hang_up() {
             assert!(Instant::now() < limit, "no driver to disconnect");

@@ -72,7 +72,7 @@ fn more_answers_than_requests() {
 #[test]
 fn the_same_answer_twice() {
     // When the second answer arrives, the descriptor may already belong to a close request, which
-    // has space only for a status.
+    // has space only for a status. If so, the driver reports a wrong length.
     caught(Conduct::Twice, |lie| {
         matches!(
             lie,

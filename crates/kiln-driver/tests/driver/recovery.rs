@@ -95,8 +95,8 @@ fn lost_jobs_are_reported_and_the_session_goes_on() {
         source: driver.buffer(64).unwrap(),
         destination: Some(driver.buffer(64).unwrap()),
     };
-    // The device leaves the fourth request unanswered. The create request was the first, so that is
-    // the third job.
+    // The device does not answer its fourth request. The first request created the session, so the
+    // fourth is the third job.
     for tag in 0..5 {
         queue
             .submit(&job(&session, &xts(64)), buffers(), tag)

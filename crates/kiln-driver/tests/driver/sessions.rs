@@ -105,7 +105,7 @@ fn what_is_dropped_is_closed_and_keys_may_be_too_long() {
         let device = Device::start(&[Conduct::Honest]);
         let driver = Driver::connect(device.path(), options(mode)).unwrap();
         drop(driver.control().create(cbc(16)).unwrap());
-        // The queue is served in order, so when this returns, all earlier requests have been
+        // The queue is served in order, so when this call returns, all earlier requests have been
         // answered.
         let kept = driver.control().create(cbc(16)).unwrap();
         assert_eq!(device.sessions(0), 1);

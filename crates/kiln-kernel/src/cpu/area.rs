@@ -29,9 +29,9 @@ pub struct Areas {
     pub start: GateFn,
 }
 
-// SAFETY: the structure contains addresses only; `TAKEN` decides which CPU may use which area.
+// SAFETY: the structure contains addresses only; `TAKEN` keeps two CPUs from using the same area.
 unsafe impl Send for Areas {}
-// SAFETY: the structure contains addresses only; `TAKEN` decides which CPU may use which area.
+// SAFETY: the structure contains addresses only; `TAKEN` keeps two CPUs from using the same area.
 unsafe impl Sync for Areas {}
 
 static AREAS: OnceLock<Areas> = OnceLock::new();

@@ -88,7 +88,8 @@ impl UserProgram {
         }
     }
 
-    /// Enters kernel mode and calls `f(arg)` there, like [`super::gate`].
+    /// Enters kernel mode with the pattern in all registers and calls `f(arg)` there, like
+    /// [`super::gate`]. On return, checks whether the registers have changed.
     ///
     /// # Safety
     /// The requirements of [`super::gate`] apply.

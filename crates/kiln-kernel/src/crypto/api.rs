@@ -8,8 +8,9 @@ use std::sync::OnceLock;
 use crate::cpu;
 use crate::sys::{self, GateFn};
 
-/// Size in bytes of the memory for transforms and requests, which is enough for scripts of a few
-/// thousand requests. The host allocates a page when it is first accessed.
+/// Size in bytes of the memory for transforms and requests. It suffices for scripts of a few
+/// thousand requests. Unused memory costs nothing, because the host allocates each page on first
+/// access.
 const MEMORY: usize = 16 << 20;
 
 /// The functions of a crypto API, as declared by `abi/crypto.h`.

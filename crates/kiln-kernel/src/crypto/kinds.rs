@@ -43,8 +43,8 @@ impl Transform {
     pub fn open_impl(api: &'static Api, imp: Impl, helper: bool) -> Result<Transform, Errno> {
         let (kind, name) = (imp.kind(), imp.driver());
         if !helper {
-            // The simd helper wraps neither hashes nor scalar code, so these have no internal
-            // driver.
+            // Try the internal driver first. Hashes and scalar code have none, because the simd
+            // helper does not wrap them.
             let inner = format!("__{name}");
             if let Ok(tfm) = Transform::open_in(api, kind, &inner, INTERNAL, INTERNAL) {
                 return Ok(tfm);
@@ -117,8 +117,8 @@ impl Transform {
     }
 
     /// Makes one in-place request from task context, to an skcipher or an AEAD. The scatterlist has
-    /// one entry for each of `pieces`: first `assoclen` bytes of associated data, then the text,
-    /// then an AEAD's tag. `len` counts the text and, for decryption, the tag.
+    /// one entry for each of `pieces`, which together hold `assoclen` bytes of associated data, the
+    /// text and, for an AEAD, the tag. `len` counts the text and, for decryption, the tag.
     ///
     /// # Errors
     /// Fails with the error of the request: [`Errno::BAD_MESSAGE`] if a tag is wrong, and
@@ -139,8 +139,8 @@ impl Transform {
         if list.is_empty() || !lens.all(|len| u32::try_from(len).is_ok()) {
             return Err(Errno::INVALID);
         }
-        // SAFETY: the pieces are borrowed mutably, so they are valid and do not overlap. The request
-        // checks that they hold all its bytes.
+        // SAFETY: the pieces are borrowed mutably, so they are valid and do not overlap. If they
+        // are too short for the request, it fails without accessing memory outside them.
         let (_, result) =
             unsafe { self.request(op, iv, assoclen, len, &list, &list, Context::Task) };
         check(result.0)
@@ -244,8 +244,9 @@ transforms! {
 }
 
 impl Skcipher {
-    /// Makes one request in `context`. The source and the destination are split into pieces of
-    /// memory. Returns the return value of the call, and the final result.
+    /// Makes one request in `context`. `src` and `dst` list the pieces of memory that hold the
+    /// source and the destination. Returns the error code of the submitting call, and the final
+    /// result of the request.
     ///
     /// # Safety
     /// The pieces of `src` must be readable, and the pieces of `dst` writable. Pieces in the same
@@ -299,7 +300,7 @@ const MAX_DIGEST: usize = 64;
 impl Shash {
     /// Computes the digest of a message. The message is passed in pieces of the given lengths or,
     /// if the list is empty, in a single call. With `reimport`, exports and imports the state after
-    /// each piece. The bytes after the digest are zero.
+    /// each piece. In the returned array, the bytes after the digest are zero.
     ///
     /// # Panics
     /// If the lengths of the pieces do not add up to the length of the message.

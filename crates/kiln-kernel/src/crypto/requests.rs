@@ -14,7 +14,7 @@ use crate::sys;
 #[repr(u32)]
 pub enum Part {
     Whole = sys::KILN_REQUEST,
-    /// The checks of whether SIMD is usable and whether requests are queued.
+    /// Checking whether SIMD is usable and whether requests are queued.
     Checks = sys::KILN_REQUEST_CHECKS,
     /// Copying the request to the sub-request.
     Copy = sys::KILN_REQUEST_COPY,
@@ -24,7 +24,7 @@ pub enum Part {
     Setup = sys::KILN_REQUEST_SETUP,
 }
 
-/// A request that is made repeatedly. Its source and destination are pieces of memory.
+/// A request that is made repeatedly. Its source and destination are lists of memory pieces.
 pub struct Repeat<'a> {
     /// Direction; ignored by hashes.
     pub op: Op,
@@ -169,7 +169,8 @@ impl Driver {
         let fresh = repeat.iv.to_vec();
         let in_place = hash || repeat.src == repeat.dst;
         let mut from = scatterlist(repeat.src);
-        // A hash has no destination, but the destination list must not be empty.
+        // Use the source for a hash, which has no destination: the destination list must not be
+        // empty.
         let mut to = scatterlist(if in_place { repeat.src } else { repeat.dst });
         let m = sys::Messages {
             dst: repeat.digest.as_mut_ptr(),

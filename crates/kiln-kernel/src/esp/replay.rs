@@ -38,7 +38,8 @@ pub mod broken {
     /// Duplicate packets are accepted.
     pub const BLIND: u32 = 2;
 
-    /// Plants these faults from now on, in the whole process. 0 removes all faults.
+    /// Plants the faults whose bits are set in `rules`, for the whole process, and removes all
+    /// others.
     pub fn set(rules: u32) {
         // SAFETY: the function accepts any number.
         unsafe { crate::sys::kiln_replay_break(rules) }

@@ -1,5 +1,5 @@
-//! Single-steps code of a hosted tree. Before an instruction, the handler checks the registers and
-//! may inject an interrupt.
+//! Single-steps code of a hosted tree. Before each instruction, the trap handler checks the
+//! registers and may inject an interrupt.
 //!
 //! The handler detects faults that do not necessarily lead to a wrong result: a function that does
 //! not preserve a register that it must preserve, a section that begins inside another section, and
@@ -9,8 +9,8 @@
 use super::frame::Frame;
 use crate::sys::{self, Audit};
 
-/// Capacity of the instruction table; a power of two. Each job of a tree's test suite executes
-/// about ten thousand instructions.
+/// Capacity of the instruction table; a power of two. Each job of a tree's test suite adds about
+/// ten thousand instructions.
 const ROOM: usize = 1 << 19;
 /// Maximum call depth. Deeper calls are not checked.
 const DEPTH: usize = 128;
@@ -356,7 +356,8 @@ impl AuditState {
         let Ok(at) = self.narrow.binary_search_by_key(&rip, |f| f.0) else {
             return;
         };
-        // A short backward jump to the first instruction belongs to a loop and is not a call.
+        // Ignore a short backward jump to the first instruction, which belongs to a loop and is not
+        // a call.
         if self.before.0.wrapping_sub(rip) < FAR {
             return;
         }
@@ -373,8 +374,8 @@ impl AuditState {
         }
     }
 
-    /// Returns the table entry for an instruction. Returns `None` if the table is half full; in
-    /// that case, the instruction must not be interrupted.
+    /// Returns the table entry for an instruction. Returns `None` if the instruction is new and the
+    /// table is half full; in that case, the instruction must not be interrupted.
     fn visit(&mut self, job: u64, address: u64) -> Option<&mut Visit> {
         let mut i = (scatter(address ^ job << 48) >> 44) as usize % ROOM;
         loop {

@@ -1,8 +1,8 @@
 //! Injects interrupts at random instructions with `int3`, which costs less than single-stepping.
 //!
-//! At any time, only one address from a list is patched. The seed determines the pseudo-random
-//! choice. When the breakpoint is hit, the handler restores the instruction, injects an interrupt
-//! before it, and patches another address.
+//! At any time, only one address is patched. It is drawn from a list by a seeded pseudo-random
+//! generator. When the breakpoint is hit, the handler restores the instruction, injects an
+//! interrupt before it, and patches another address.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -2,9 +2,9 @@
 //!
 //! A thread that executes a copy instead of the original traps right after the copy. The original
 //! does not change, so other threads can execute it at the same time. Linux's uprobes use such
-//! copies, too. Jumps, calls and returns would leave the copy without reaching the breakpoint, and
-//! PUSHF and POPF would access the trap flag, which is clear while the copy is executed, so the
-//! trap handler emulates these instructions.
+//! copies, too. The trap handler emulates some instructions instead: jumps, calls and returns would
+//! leave the copy without reaching the breakpoint, and PUSHF and POPF would access the trap flag,
+//! which is clear while a copy is executed.
 
 use std::io;
 use std::ops::Range;
@@ -245,7 +245,7 @@ fn source(next: &Instruction) -> Option<Source> {
     if !flat.contains(&next.memory_segment()) {
         return None;
     }
-    // iced has already added RIP to a RIP-relative displacement.
+    // A RIP-relative operand needs no base, because iced has already added RIP to the displacement.
     let base = match next.memory_base() {
         Register::None | Register::RIP => None,
         register => Some(frame_index(register)?),

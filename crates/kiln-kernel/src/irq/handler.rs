@@ -50,8 +50,8 @@ pub enum Handling {
     /// frame.
     #[default]
     Faithful,
-    /// The interrupted stack. Tests plant this fault. The emulated interrupt frame then overwrites
-    /// the end of the host's signal frame, and with it part of the vector state.
+    /// The interrupted stack, which tests select as a planted fault. The emulated interrupt frame
+    /// then overwrites the end of the host's signal frame, and with it part of the vector state.
     OnInterruptedStack,
 }
 

@@ -51,8 +51,8 @@ pub enum Arrivals {
     /// Interrupts at independent random times. The values are the mean number of interrupts per
     /// second, and the seed.
     Poisson(f64, u64),
-    /// Interrupts at independent random times, at a rate that depends on a flag. Each
-    /// interrupt reads the flag before it calls handlers.
+    /// Interrupts at independent random times, at a rate that depends on a flag. At each interrupt,
+    /// the flag is read before the handlers run, and determines the rate until the next interrupt.
     TwoRates {
         flag: Arc<AtomicBool>,
         /// Mean number of interrupts per second while the flag is set.
@@ -113,7 +113,8 @@ impl TimerState {
         settime(timer, first, period.unwrap_or(0));
     }
 
-    /// Arms the timer for the next interrupt. Does nothing for periodic interrupts.
+    /// Arms the timer for the next interrupt. Does nothing for periodic interrupts, because their
+    /// timer repeats by itself.
     pub(super) fn arm_next(&mut self) {
         if let (Some(timer), Some(gap)) = (self.timer, self.next_gap()) {
             settime(timer, gap, 0);

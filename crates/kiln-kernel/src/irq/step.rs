@@ -1,8 +1,9 @@
 //! Injects interrupts at exact instructions.
 //!
 //! `kernel/load` sets the trap flag around an FPU section. Each instruction is then one step
-//! ([`super::stepper`]), and the handler may inject an interrupt before the next instruction. After
-//! an interrupt, the next step begins after the interrupted instruction.
+//! ([`super::stepper`]), and the handler may inject an interrupt before the next instruction. When
+//! the interrupt returns, the interrupted instruction is executed before another interrupt is
+//! injected, so stepping always makes progress.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

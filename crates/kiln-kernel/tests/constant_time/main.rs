@@ -76,7 +76,8 @@ fn only_what_says_so_depends_on_secrets() {
     let mut left_out = Vec::new();
     for (name, tier, constant_time) in secrets::all() {
         match errors.get(name) {
-            // memcheck reports an error where undefined data affects a jump or an address.
+            // memcheck reports an error wherever undefined data affects a jump or an address, so
+            // exactly the constant-time implementations must have no errors.
             Some(&n) if constant_time == (n == 0) => {}
             Some(&n) => wrong.push(format!(
                 "{name}: constant-time: {constant_time}, and {n} jumps or addresses depend on secrets"
@@ -101,7 +102,8 @@ fn only_what_says_so_depends_on_secrets() {
         found.len(),
         left_out.len()
     ));
-    // Without these controls in the table, the test would prove nothing.
+    // Controls: memcheck must find errors in these implementations, or the test would prove
+    // nothing.
     for control in ["ctr-aes-generic", "xts-aes-generic", "gcm-aes-generic"] {
         assert!(errors[control] > 0, "{control} went unseen");
     }

@@ -135,7 +135,7 @@ fn check_message(imp: Impl, key_len: usize, aad_len: usize, len: usize) {
     secret(&mut key);
     watch(imp.driver(), &format!("{what}: encrypt"), || {
         let mut text = text.clone();
-        // If the algorithm has no key, the text is the only secret.
+        // Also mark the text as secret: if the algorithm has no key, the text is the only secret.
         secret(&mut text);
         let ctx = Context::new(imp, &key).expect("a size it takes");
         let got = message.call(&ctx, Op::Encrypt, &text, &[]);

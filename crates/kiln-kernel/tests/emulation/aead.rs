@@ -143,7 +143,7 @@ fn packet(alg: &str, key: &[u8], iv: &[u8; BLOCK], aad: &[u8], text: &[u8], tag:
             (out, icv[..tag].to_vec())
         }
         SEQIV => {
-            // The first eight bytes of the text are reserved for the IV.
+            // Skip the first eight bytes of the text, which are reserved for the IV.
             let (out, icv) = seal(RFC4106, key, &iv[..8], aad, &text[8..], tag);
             ([&iv[..8], &out].concat(), icv)
         }
@@ -338,7 +338,8 @@ fn bad_aead_requests_are_refused() {
                     assert_eq!(cpu.stats().warnings, before + 1, "it is a bug");
                 }
             }
-            // In RFC 4106 packets, the IV follows 8 or 12 bytes of header.
+            // In RFC 4106 packets, the 8-byte IV follows 8 or 12 bytes of header, so the associated
+            // data must have 16 or 20 bytes.
             let mut tfm = open_keyed(RFC4106, RFC4106);
             for (assoc, valid) in [(8, false), (16, true), (20, true), (24, false)] {
                 let (mut bytes, iv, task) = ([0u8; 128], [0; BLOCK], Context::Task);

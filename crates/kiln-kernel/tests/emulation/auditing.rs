@@ -107,8 +107,9 @@ struct Call {
 }
 
 unsafe extern "C" fn step(call: *mut c_void) -> u64 {
-    // SAFETY: the caller passes a `Call`, whose code is a copy of `kiln_test_walk`. It changes only
-    // the registers named here. The stack pointer moves past the red zone.
+    // SAFETY: the caller passes a `Call`, whose code is a copy of `kiln_test_walk`. The copy
+    // changes only the registers named here. The assembly moves the stack pointer below the red
+    // zone before it pushes anything.
     unsafe {
         let call = &mut *call.cast::<Call>();
         asm!(
@@ -206,7 +207,8 @@ fn copies_report_the_steps_that_the_trap_flag_reports() {
                     let (flag, copies) = (run(false), run(true));
                     assert_eq!(code, original, "the code was changed");
                     let (answer, mut visits, injected) = flag;
-                    // With the trap flag, each iteration of a string instruction is one step.
+                    // With the trap flag, each iteration of a string instruction is one step. With
+                    // copies, the whole instruction is, so adjust the count before the comparison.
                     assert_eq!(visits.insert(repeated, 2), Some(10));
                     assert_eq!(copies.0, answer, "{a} {b}");
                     assert_eq!(copies.1, visits, "{a} {b}");

@@ -83,7 +83,8 @@ fn host_switches() -> u64 {
 }
 
 /// When another thread competes for the core, the number of stolen sections must match the number
-/// of context switches that the host reports. These switches are not interrupts that Kiln emulates.
+/// of context switches that the host reports. A context switch by the host must not count as an
+/// emulated interrupt.
 #[test]
 fn sections_the_host_interrupted_are_told_apart() {
     run_alone(|seed| {
@@ -95,8 +96,8 @@ fn sections_the_host_interrupted_are_told_apart() {
             "without a competitor: {} of {} sections stolen, {switches} switches by the host",
             quiet.sections_stolen, quiet.sections
         );
-        // A busy host may preempt many sections, but each of them accounts for a context switch by
-        // the host.
+        // A busy host may preempt many sections, but each preemption must also be a context switch
+        // in the host's statistics.
         assert!(
             quiet.sections_stolen <= switches + OTHER_REASONS,
             "{quiet:?}"

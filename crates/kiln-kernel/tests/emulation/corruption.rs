@@ -31,7 +31,8 @@ fn works(seed: u64, len: usize, spins: u64) -> Vec<(String, TaskWork)> {
     let mut works = vec![("patterns".into(), TaskWork::Keep { seed, spins })];
     for imp in all_impls() {
         match imp.tier().lacks() {
-            // The generic tier does not use vector registers, so it cannot lose them.
+            // Skip the generic tier: it does not use vector registers, so it cannot lose their
+            // contents.
             None if imp.tier() == kiln_kernel::Tier::Generic => {}
             None => works.push((
                 imp.driver().into(),
@@ -152,7 +153,7 @@ fn breakpoints_corrupt_nothing_in_a_million() {
 }
 
 /// A timer interrupt may arrive while a breakpoint is being set or removed, and its softirq may
-/// then execute the instruction at the breakpoint's address.
+/// then execute the instruction at the breakpoint's address. This must not corrupt any result.
 #[test]
 fn breakpoints_are_set_while_a_timer_runs() {
     run_alone(|seed| {
@@ -240,7 +241,8 @@ fn signals_of_another_core_corrupt_nothing() {
 }
 
 /// Delivers an interrupt before every instruction of a section, including its start and end. Also
-/// delivers a hardirq within the resulting softirq, at randomly drawn pairs of points.
+/// delivers a second interrupt within the resulting softirq, for various pairs of positions in the
+/// section and in the softirq.
 #[test]
 fn stepping_corrupts_nothing() {
     run_alone(|seed| {

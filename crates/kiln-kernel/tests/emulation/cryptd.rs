@@ -87,7 +87,7 @@ fn check_script(outcome: &Outcome) -> Result<(), String> {
         if e.wrong {
             return Err(format!("wrong bytes: {e:?}"));
         }
-        // The kworker completes requests with softirqs disabled.
+        // The kworker must complete requests with softirqs disabled.
         if e.answer && (!e.kthread || e.preempt_count != 0x200) {
             return Err(format!("told in the wrong place: {e:?}"));
         }
@@ -178,7 +178,8 @@ fn at_once(m: &mut Machine) -> Result<(), String> {
     equal("answered", answers, vec![])
 }
 
-/// Interrupts arrive in sections of a load, and their softirqs make requests that open sections.
+/// Interrupts arrive in sections of a load, and their softirqs make requests that need sections.
+/// Requests that find the FPU in use must complete later, with correct results.
 #[test]
 fn what_finds_the_fpu_taken_is_answered_later_and_right() {
     run_alone(|seed| {

@@ -1,7 +1,7 @@
 //! Tests softirqs that process ESP packets while a task encrypts. Packets must be correct under
 //! every policy. With asynchronous requests, the number of dropped packets depends on the
-//! scheduler's slice. The receiver must reject exactly the packets that a replay window must
-//! reject.
+//! scheduler's slice. The receiver must reject exactly those packets that are duplicates or older
+//! than its replay window.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -164,7 +164,8 @@ fn the_collapse_moves_with_the_slice_unless_wake_ups_preempt() {
         }
         let mut cpu = boot();
         // The packets take at most 6 % of a core, so that the kworker keeps up if slices are short.
-        // At any rate, 6,000 packets arrive during a long slice, and 60,000 at high load.
+        // The times depend on the rate, so that 6,000 packets arrive during a long slice, and
+        // 60,000 during the high load.
         let price_ns = price_ns(&mut cpu, seed);
         let rate = (0.06e9 / price_ns).min(300_000.0) as u64;
         let (long_us, ms) = (6_000_000_000 / rate, [10, 60_000_000 / rate, 30]);

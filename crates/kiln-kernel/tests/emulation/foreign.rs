@@ -1,6 +1,6 @@
-//! A policy from outside `kernel/`, like the ones that hosted trees provide. The policy decides
-//! where the FPU is usable, and saves and restores registers with its own code. If it fails to save
-//! registers, Kiln's interrupts reveal this.
+//! Tests a policy from outside `kernel/`, like the ones that hosted trees provide. Its functions
+//! report where the FPU is usable, and save and restore registers. If they fail to save registers,
+//! the interrupts that Kiln injects must reveal this.
 
 use std::arch::asm;
 use std::cell::UnsafeCell;

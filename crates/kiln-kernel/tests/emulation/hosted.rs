@@ -27,7 +27,7 @@ fn kernel(cpu: &mut Cpu, f: unsafe extern "C" fn(*mut c_void) -> u64) -> u64 {
     unsafe { enter(cpu, f, ptr::null_mut()) }
 }
 
-/// Sleeps until a counter equals `n`.
+/// Sleeps until a counter is at least `n`.
 unsafe fn wait_for(counter: &AtomicU32, n: u32) {
     // SAFETY: the code runs in kernel mode, and the calls follow the protocol that the header
     // describes.
@@ -88,7 +88,8 @@ static DEPTH_REACHED: AtomicU32 = AtomicU32::new(0);
 fn many_tasks_wait_for_each_other() {
     run_alone(|_| {
         const TASKS: u32 = 200;
-        // Each turn wakes all tasks, so a round takes TASKS squared switches.
+        // Keep this number small: each turn wakes all tasks, so a round takes TASKS squared
+        // switches.
         const ROUNDS: u32 = 3;
         let mut cpu = boot(Config {
             tasks: TASKS as usize + 3,
@@ -406,8 +407,8 @@ fn ticks_and_idleness_are_told() {
 }
 
 /// A tree may count preemption in its own variable and disable softirqs without a call, as Linux
-/// does since 7.2. Softirqs must then wait for the call that enables them, after which the CPU's
-/// count must be zero.
+/// has done since 7.2. Softirqs must then wait for the call that enables them, after which the
+/// CPU's count must be zero.
 #[test]
 fn a_count_of_the_trees_own_keeps_softirqs_out() {
     run_alone(|_| {

@@ -166,8 +166,8 @@ fn addresses(len: usize, usable: usize) -> &'static mut [u8] {
     }
 }
 
-/// Seals and opens a text of `len` bytes in inaccessible memory, with tag and associated data in
-/// separate buffers or next to the text. Returns the four results.
+/// Tries to seal and to open a text of `len` bytes in inaccessible memory, with tag and associated
+/// data in separate buffers or next to the text. Returns the four return values.
 fn refused(imp: Impl, len: usize) -> [u64; 4] {
     let ctx = KeyContext::new(imp, &vec![5; imp.key_sizes()[0]]).expect("a right key");
     let src = addresses(len + BLOCK, 0);

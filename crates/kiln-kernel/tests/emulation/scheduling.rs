@@ -145,8 +145,8 @@ fn interrupts_outside_the_gate_never_schedule() {
     });
 }
 
-/// An interval so long that a tick period or slice of this length never ends during the test, even
-/// on a slow host.
+/// Length in microseconds of a tick period or slice that must not end during a test, even on a slow
+/// host.
 const NEVER_US: u64 = 10_000_000;
 
 /// Boots a CPU on which one task sleeps and is woken. Returns the results of the experiment.
@@ -225,7 +225,8 @@ fn a_long_sleeper_preempts_under_cfs_and_waits_under_eevdf() {
             // Control: with a short slice, which has already ended, the woken task preempts.
             assert!(preempts(1_000), "{s}");
         }
-        // CFS limits a sleeper's bonus to half the latency period.
+        // CFS limits a sleeper's bonus to half the latency period, which is less than the wakeup
+        // granularity here.
         assert!(!wake_in_order(&short_latency(), SPENT).preempted);
     });
 }

@@ -15,8 +15,8 @@ fn assert_served(storm: &Storm) {
     assert_eq!((storm.count_before, storm.count_after), (0, 0), "{storm:?}");
 }
 
-/// Runs a storm until its first loop serves all softirqs, at most 20 times. The loop also ends
-/// after 2 ms, so it serves fewer softirqs if the host takes the CPU away for that long.
+/// Repeats a storm until its first loop serves all softirqs, but runs it at most 20 times. The loop
+/// also ends after 2 ms, so it serves fewer softirqs if the host takes the CPU away for that long.
 #[track_caller]
 fn run_in_one_loop(cpu: &mut Cpu, storm: Storm) -> Storm {
     let mut last = storm;
@@ -151,7 +151,7 @@ fn a_raise_over_a_softirq_waits_for_its_end() {
         let (behind, late) = run(storm);
         assert_eq!(behind, 999);
         assert!(late >= f64::from(SPIN_US) / 2.0, "{late}");
-        // With longer softirqs but otherwise the same settings, softirqs wait longer.
+        // With longer softirqs but otherwise the same settings, each softirq must wait longer.
         let (behind, later) = run(Storm {
             spin_us: 4 * SPIN_US,
             ..storm

@@ -88,7 +88,8 @@ fn preempt_counts_have_the_kernels_layout() {
                     let answer = usable(&mut cpu, context, in_section);
                     let below = if in_section { section(p.name()) } else { 0 };
                     // If the context has to wait for the end of the section, it runs in the
-                    // section's local_bh_enable(), which keeps preemption disabled.
+                    // local_bh_enable() that ends the section. That function disables preemption,
+                    // which adds 1 to the count.
                     let waits = in_section && !answer.over_section;
                     let want = if waits { own + 1 } else { own + below };
                     assert_eq!(

@@ -53,8 +53,8 @@ fn a_program_finds_its_registers_after_each_entry() {
     });
 }
 
-/// Keeps values in user code's registers xmm0 to xmm15 for a while. Returns whether the registers
-/// still hold these values at the end.
+/// In user code, keeps values in the registers xmm0 to xmm15 for a while. Returns whether the
+/// registers still hold these values at the end.
 fn registers_keep(values: &[u128; 16]) -> bool {
     let mut found = [0u128; 16];
     // SAFETY: the code accesses arrays of sixteen elements within bounds, and declares every

@@ -10,8 +10,8 @@
  * with --call when the function itself returns, the changed part of the stack is copied. Registers
  * are always read when kiln_gate() returns. setkey is called without the gate, and its leftovers
  * are read when it returns. Stack and registers are then searched for 8-byte pieces of keys, round
- * keys, hash powers, keyed states, texts and key streams. Values are not secret if they are public
- * (the IV, associated data, ciphertext, tag) or do not depend on the key.
+ * keys, hash powers, keyed states, texts and key streams. Public values (the IV, associated data,
+ * ciphertext, tag) are not secret, nor are values that do not depend on the key.
  *
  * Prints one line for each function and kind of secret found. The exit status is 0 if no secret was
  * found, 1 if one was found, and 2 if the search was not possible.
@@ -262,7 +262,7 @@ static u64 make(void *arg)
 	result = after_call ? observe(c->fn, c->arg, stack_copy) : call_nine(c->fn, c->arg);
 	if (section)
 		kernel_fpu_end();
-	/* If the function returns nothing, the result register has an arbitrary value. */
+	/* Ignore the result register if the function returns nothing. */
 	return c->answers ? result : 0;
 }
 

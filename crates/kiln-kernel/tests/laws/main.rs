@@ -313,7 +313,7 @@ fn law_4_control_warnings() {
     }
 }
 
-// The build precompiles the intrinsics, which must not change the objects.
+// The build precompiles the header that declares the intrinsics. This must not change the objects.
 
 #[test]
 fn objects_are_the_same_without_precompiled_headers() {

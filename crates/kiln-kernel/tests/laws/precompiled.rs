@@ -9,13 +9,13 @@ use kiln_kbuild::{rename_implicit_calls, Built, Compiler, Kbuild, Object};
 
 use crate::subjects::{kernel_dir, run, scratch};
 
-/// Compiles one object of each tier again, without precompiled headers, which a finished build has
-/// removed. Returns the sources whose object differs from that of the build. `flags` are added to
-/// the compiler's command.
+/// Compiles one object of each tier again. This uses no precompiled headers, because a finished
+/// build has removed them. Returns the sources whose new object differs from the object of the
+/// build. `flags` are added to the compiler's command.
 pub(crate) fn changed(built: &Built, flags: &[&str]) -> Vec<String> {
     let out = built.archive.parent().expect("a build directory");
     let kbuild = Kbuild::new(kernel_dir(), out);
-    // Tests with other flags may run at the same time.
+    // Include the flags in the name, because tests with other flags may run at the same time.
     let dir = scratch().join(format!("precompiled{}", flags.concat()));
     fs::create_dir_all(&dir).expect("a directory");
     let mut found = Vec::new();
@@ -28,8 +28,8 @@ pub(crate) fn changed(built: &Built, flags: &[&str]) -> Vec<String> {
     found
 }
 
-/// Returns the object of each tier whose source is smallest and is compiled with the tier's flags
-/// only: others are compiled without a precompiled header anyway.
+/// For each tier, returns the object with the smallest C source that is compiled with only the
+/// tier's flags. Objects with flags of their own are compiled without a precompiled header anyway.
 fn smallest_of_tiers(built: &Built) -> impl Iterator<Item = &Object> {
     let mut smallest: BTreeMap<&str, (u64, &Object)> = BTreeMap::new();
     for object in &built.objects {
@@ -55,7 +55,7 @@ fn compile(
     flags: &[&str],
     dir: &Path,
 ) -> PathBuf {
-    // The name of the object is also that of the build, in case the compiler records it.
+    // Give the object the same name as in the build, in case the compiler records the name.
     let path = dir.join(object.path.file_name().expect("a file"));
     run(kbuild
         .compile_command(compiler, &object.source, &path)
@@ -64,7 +64,8 @@ fn compile(
     path
 }
 
-/// Returns the content of an object without its line numbers, which name the precompiled header.
+/// Returns the content of an object without its debugging information, which names the precompiled
+/// header.
 fn stripped(object: &Path, dir: &Path) -> Vec<u8> {
     let out = dir.join("stripped.o");
     run(Command::new("objcopy")

@@ -120,7 +120,7 @@ pub(crate) fn scratch() -> &'static Path {
             }
         }
         let dir = all.join(process::id().to_string());
-        // An earlier process with the same ID may have left this directory behind.
+        // Remove the directory that an earlier process with the same ID may have left behind.
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
         dir

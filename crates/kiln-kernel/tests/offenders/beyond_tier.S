@@ -1,4 +1,4 @@
-/* One instruction from each tier. In an object for a lower tier, it violates law 6. */
+/* Contains one instruction from each tier. In an object for a lower tier, each violates law 6. */
 	.text
 	.globl climbs
 	.type climbs, @function

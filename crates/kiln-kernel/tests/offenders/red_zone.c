@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Violates law 2 if built with a red zone: a leaf function has a local array. */
+/* Violates law 2 if built with a red zone: a leaf function keeps its local array there. */
 
 int leaf(int i);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Tests kernel entry and exit (kiln_gate) with interrupts at every pair of instructions. Each
- * interrupt must be served exactly once.
+ * Tests kernel entry and exit (kiln_gate) with two interrupts, for every pair of instructions that
+ * they may precede. Each interrupt must be served exactly once.
  */
 #include "program.h"
 

@@ -135,8 +135,8 @@ static void stolen(void)
 
 	CHECK(ticks == 300, "%llu ticks", (unsigned long long)ticks);
 	/*
-	 * If a task switch occurs during the gap, the scheduler must not subtract more time than it
-	 * would charge to the current task.
+	 * If a task switch occurs during the gap, the scheduler must not subtract more stolen time
+	 * than it would charge to the current task.
 	 */
 	{
 		struct cpu *cpu = boot(KILN_EEVDF_7_3);

@@ -42,7 +42,7 @@ pub(super) struct Heard {
     /// Messages in which the module refuses to offer a driver, each with the number of the command
     /// that was being executed.
     refused: Vec<(u32, String)>,
-    /// Numbers of the commands during which the module gave up nested sections.
+    /// Numbers of the commands during which the module disabled nested sections.
     nested_off: Vec<u32>,
     /// Fault reports from the kernel's log, each with the number of the command that was being
     /// executed.
@@ -96,8 +96,9 @@ impl Heard {
         self.out.get(&order).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the Kiln drivers in a command's `/proc/crypto` listing that a lookup by algorithm
-    /// name finds, because no Linux driver for the algorithm has a higher priority.
+    /// Reads the listing of `/proc/crypto` that a command printed. Returns the Kiln drivers that a
+    /// lookup by algorithm name would find, because no Linux driver for the algorithm has a higher
+    /// priority.
     fn best_drivers(&self, order: u32) -> Vec<&str> {
         let (mut name, mut driver) = ("", "");
         let mut all: Vec<(&str, &str, i64)> = Vec::new();
@@ -217,7 +218,7 @@ fn find_reports(script: &Script, heard: &Heard) -> Vec<String> {
     found
 }
 
-/// Describes what the rows omit: the drivers, the controls, rates and times.
+/// Returns notes on what the rows omit: the drivers, the controls, rates and times.
 fn describe(
     script: &Script,
     heard: &Heard,
@@ -404,7 +405,8 @@ fn find_faults(rows: &[Row], load: &Load) -> Vec<String> {
     found
 }
 
-/// Checks that the run proved enough, and that the controls detected their faults.
+/// Checks that enough nested sections were opened to prove something, and that the faults of the
+/// controls had the expected effects.
 fn find_blind_controls(rows: &[Row]) -> Vec<String> {
     let mut found = Vec::new();
     let sum = |module: &str, count: fn(&Row) -> u64| -> u64 {
@@ -448,7 +450,7 @@ fn not_a_result(line: &str) -> String {
     format!("'{}' is not a result of the load", line.escape_debug())
 }
 
-/// Parses a line that consists of these names, each of which is followed by its value.
+/// Parses a line in which each of `names`, in this order, is followed by its value.
 fn read_counts<const N: usize>(line: &str, names: [&str; N]) -> Result<[u64; N], String> {
     let bad = || not_a_result(line);
     let words: Vec<&str> = line.split(' ').collect();

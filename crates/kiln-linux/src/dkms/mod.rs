@@ -46,7 +46,7 @@ const NEEDED: [&str; 26] = [
     "cbc",
     "ctr",
     "gcm",
-    // The self-tests of drbg need the modes and hashes above.
+    // drbg must follow the modes and hashes above, because its self-tests need them.
     "drbg",
     "seqiv",
     "echainiv",
@@ -137,12 +137,13 @@ pub fn run(
         ("fault.ko", read(&built.controls.fault)?),
         ("sa.a", script::batch().into_bytes()),
         ("sa.b", script::batch().into_bytes()),
-        // ip-netns(8) creates its directory, but not the parent directory.
+        // Add empty files so that the parent directories exist: ip-netns(8) creates only its own
+        // directory.
         ("run/kiln", Vec::new()),
         ("var/run/kiln", Vec::new()),
     ];
     let mut arguments = vec!["-m".to_owned(), MEMORY.to_owned()];
-    // The file exists until the boot has ended.
+    // Keep this value until the boot has ended, because dropping it removes the file.
     let disk = Scratch::new("disk")?;
     if let Some(system) = system {
         (plan.progress)(0.2, "writing the disk with the Debian system");

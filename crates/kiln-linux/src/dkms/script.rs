@@ -45,8 +45,8 @@ const CBC: &str = "enc cbc(aes) 0x0f1e2d3c4b5a69788796a5b4c3d2e1f0 \
                    auth-trunc hmac(sha256) 0xf0e1d2c3b4a5968778695a4b3c2d1e0ff0e1d2c3b4a5968778695a4b3c2d1e0f 128";
 
 /// The netem option that releases packets in bursts. The softirq of a single timer interrupt sends
-/// a whole burst. A softirq processes up to 64 packets before it may leave the rest to ksoftirqd,
-/// which is a task and does not interrupt anything.
+/// a whole burst. Bursts are smaller than 64 packets, because a softirq that has processed 64 may
+/// leave the rest to ksoftirqd, which is a task and does not interrupt anything.
 const BURSTS: &str = "slot 20ms packets 24 limit 100000";
 
 /// The commands, and the numbers of those whose output is needed.
@@ -89,7 +89,8 @@ pub(super) struct Early {
     pub named: u32,
 }
 
-/// A driver that is requested by the name that `/proc/crypto` shows.
+/// Name of a driver, as `/proc/crypto` shows it. A test passes this name in the module parameter
+/// `only`.
 pub(super) const NAMED: &str = "kiln-xts-aes-aesni";
 
 /// Numbers of the commands that install the package in a Debian system and remove it again.
@@ -181,7 +182,7 @@ impl Script {
     /// Connects three namespaces in the order c, a, b. Namespace a forwards packets from c to b.
     fn connect(&mut self) -> Result<(), Error> {
         self.add(Order::write("/proc/sys/net/ipv4/ip_forward", "1"));
-        // Packets wait in this queue while softirqs are late.
+        // Raise the limit of the queue in which packets wait while softirqs are delayed.
         self.add(Order::write(
             "/proc/sys/net/core/netdev_max_backlog",
             "100000",
@@ -245,8 +246,8 @@ impl Script {
     }
 
     /// Loads the module with `prefer=1`, sets up and deletes an association, and unloads the
-    /// module. This must be the first association of the boot, because the first association makes
-    /// the kernel choose, for good, a driver for its default random number generator.
+    /// module. This must be the first association of the boot, because the kernel chooses the
+    /// driver of its default random number generator at the first association and then keeps it.
     fn associate_first(&mut self) -> Result<(), Error> {
         self.add(Order::module("/kiln.ko", "prefer=1"));
         self.associate("tunnel", "gcm")?;

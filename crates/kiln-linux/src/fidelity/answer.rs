@@ -144,8 +144,8 @@ fn run(range: &str, rest: &str) -> Option<Run> {
     (first <= last).then_some(run)
 }
 
-/// Parses the lines that `scene.c` prints, and returns the most frequent trace. A timer tick may
-/// disturb a scene, so more than half of the runs must have produced this trace.
+/// Parses the lines that `scene.c` prints, and returns the most frequent trace, because a timer
+/// tick may disturb some of the runs. Fails unless more than half of the runs produced this trace.
 pub fn scene(lines: &[String]) -> Result<String, String> {
     let mut counted: Vec<(u64, &str)> = Vec::new();
     for line in lines {

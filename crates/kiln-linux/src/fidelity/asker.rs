@@ -125,8 +125,8 @@ impl Plan<'_> {
             .map(|(name, _)| {
                 let own = besides.is_some_and(|b| b.0 == name);
                 let order = Order::module(&format!("/{name}.ko"), if own { "all=1" } else { "" });
-                // One of Linux's own drivers may fail to load, because the CPU may lack a feature
-                // that it needs.
+                // Allow Linux's own drivers to fail to load, because the CPU may lack a feature
+                // that they need.
                 match own || name == NAME {
                     true => order,
                     false => order.may_fail(),

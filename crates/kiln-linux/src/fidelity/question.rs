@@ -4,7 +4,7 @@
 use kiln_kernel::scene::Scene;
 use kiln_kernel::script::{self, Step};
 
-/// How many times each question is asked. A timer tick disturbs only a few of the answers.
+/// Number of times that each question is asked. A timer tick disturbs only a few of the answers.
 pub(super) const TIMES: u32 = 15;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -25,8 +25,8 @@ pub struct Question {
 }
 
 impl Question {
-    /// Returns whether to ask a kernel with this policy. Scripts are not asked under `bh-off`,
-    /// because they contain requests that must wait for the FPU, and under `bh-off` none has to.
+    /// Returns whether to ask a kernel with this policy. Scripts are not asked under `bh-off`: they
+    /// test requests that must wait for the FPU, and under `bh-off` no request has to wait.
     pub fn concerns(&self, policy: &str) -> bool {
         policy == "legacy" || matches!(self.asked, Asked::Scene(_))
     }

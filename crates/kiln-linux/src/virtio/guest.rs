@@ -60,7 +60,7 @@ impl Guest<'_> {
     }
 
     /// Returns the kernel's own modules with these names, together with all modules that they
-    /// depend on. Each module follows its dependencies.
+    /// depend on. In the result, each module comes after its dependencies.
     pub(super) fn modules(&self, names: &[&str]) -> Result<Vec<(String, Vec<u8>)>, Error> {
         let dir = match self {
             Guest::User { built } => built.cache.objects.as_path(),

@@ -40,7 +40,7 @@ pub struct Plan<'a> {
     pub socket: &'a Path,
     /// Numbers of guest threads. Each kind of traffic is measured once for each number.
     pub workers: &'a [u32],
-    /// Duration of each measurement. Each kind of traffic is measured once per number of threads.
+    /// Duration of each measurement, that is, of one kind of traffic with one number of threads.
     pub each: Duration,
     /// Length of a message in bytes.
     pub len: u32,
@@ -76,8 +76,8 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
         .collect();
     let before = orders.len();
     for load in &loads {
-        // The module waits for an algorithm whose test is still running. A missing algorithm is
-        // reported as a finding and does not end the run.
+        // If an algorithm's test is still running, the module waits for it. Allow the commands to
+        // fail, because a missing algorithm is reported as a finding and must not end the run.
         orders.push(Order::module("/traffic.ko", &load.parameters()).may_fail());
         orders.push(Order::remove(traffic::NAME).may_fail());
     }

@@ -92,8 +92,8 @@ int main(void)
 	kiln_simd_end(&simd);
 	CHECK(linux_sections == 0);
 	/*
-	 * With user_unsaved set, a section must not be Linux's own if it interrupts the named
-	 * program; other programs are not affected.
+	 * A section that interrupts the program named by user_unsaved must not be Linux's own.
+	 * Sections that interrupt other programs are not affected.
 	 */
 	user_unsaved = "others";
 	CHECK(kiln_simd_begin(&alg) == &simd && linux_sections == 1);

@@ -7,7 +7,7 @@ use super::row::Row;
 /// What a question contributes to a topic of the survey.
 pub struct Contribution {
     pub topic: &'static Topic,
-    /// The parts, in the order each pass over the survey runs them.
+    /// The parts, in the order in which each pass over the survey runs them.
     pub parts: &'static [&'static Part],
     /// Returns the headlines that follow from the answers so far; the list may be empty.
     pub rows: fn(&[Answer]) -> Vec<Row>,

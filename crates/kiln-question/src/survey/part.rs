@@ -63,7 +63,7 @@ impl Part {
     /// the first measurements in `kernel/`.
     pub const START_S: f64 = 0.5;
 
-    /// Default field values, to be used as `..Part::USUAL`.
+    /// Default values for the fields that a part does not set, for use as `..Part::USUAL`.
     pub const USUAL: Part = Part {
         name: "",
         what: "",
@@ -125,7 +125,7 @@ impl Slot<'_> {
     }
 }
 
-/// Converts words to arguments of this program.
+/// Converts string slices to the owned strings that [`Part::args`] returns.
 pub fn args(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| word.to_string()).collect()
 }

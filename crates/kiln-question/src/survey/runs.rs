@@ -44,13 +44,13 @@ impl<'a> Runs<'a> {
         self.0.is_empty()
     }
 
-    /// Returns the rows of the first process. They are used for names and conditions, which are the
-    /// same in all processes.
+    /// Returns the rows of the first process, for reading names and conditions, which are the same
+    /// in all processes.
     pub fn first(&self) -> &[&'a Value] {
         self.0.first().map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the rows of all processes. They are used for counts.
+    /// Returns the rows of all processes, for adding up counts.
     pub fn all(&self) -> impl Iterator<Item = &'a Value> + '_ {
         self.0.iter().flatten().copied()
     }
@@ -141,8 +141,8 @@ impl Estimate {
 
     /// Compares two estimates with `x`: `self`, which is in cycles, and `time`. The result is
     /// `Below` or `Above` only if both estimates are. Returns `None` if they contradict each other,
-    /// which happens if the core's clock frequency depends on the code. If `time` is `None`, the
-    /// cycles decide.
+    /// which happens if the core's clock frequency depends on the code. If `time` is `None`, only
+    /// the cycles are compared.
     pub fn against_by_both(&self, time: Option<&Estimate>, x: f64) -> Option<Against> {
         let cycles = self.against(x);
         let Some(time) = time else {
@@ -217,9 +217,9 @@ mod tests {
         assert!((of.high.unwrap() - 1.4588).abs() < 5e-4, "{of:?}");
     }
 
-    /// Simulates 2,000 surveys with a fixed seed. In about 95 % of them, the sixth process is within
-    /// the interval computed from the first five. As a control, the sixth process is within the
-    /// range of the first five in only about two thirds of the surveys.
+    /// Simulates 2,000 surveys with a fixed seed. In about 95 % of them, the result of the sixth
+    /// process is within the interval computed from the first five. As a control, it is within the
+    /// range of the first five results in only about two thirds of the surveys.
     #[test]
     fn the_next_process_falls_into_the_interval_in_95_of_100() {
         let mut rng = kiln_measure::SplitMix64(7);

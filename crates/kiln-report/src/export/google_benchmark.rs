@@ -12,8 +12,8 @@ use crate::side::Side;
 
 use super::result::{called, results};
 
-/// Exports all rows whose result is a time, in nanoseconds. If there are several sides, each
-/// benchmark's name is preceded by the name of its side.
+/// Exports all rows whose result is a time. Times are exported in nanoseconds. If there are several
+/// sides, each benchmark's name is preceded by the name of its side.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let mut benchmarks: Vec<Value> = Vec::new();
     for one in results(sides) {

@@ -10,7 +10,8 @@ use crate::side::Side;
 
 use super::result::{results, to_text};
 
-/// Exports all rows whose result is a time, in seconds. An LNT report describes a single machine.
+/// Exports all rows whose result is a time. Times are exported in seconds. An LNT report describes
+/// a single machine.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let [side] = sides else {
         return Err(Error::new(format!(

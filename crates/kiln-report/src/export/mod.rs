@@ -58,7 +58,7 @@ impl Format {
         }
     }
 
-    /// Exports all rows in this format.
+    /// Exports the sides in this format. Rows that the format cannot represent are omitted.
     pub fn text(self, sides: &[Side]) -> Result<String, Error> {
         match self {
             Format::Csv => csv::text(sides),

@@ -69,7 +69,7 @@ pub(super) fn sides(sides: &[Side]) -> Markup {
     }
 }
 
-/// Formats a fact for display.
+/// Formats a fact for display. A fact that the record lacks is shown as a dash.
 fn show(fact: &Field, record: &Value) -> String {
     match (record::fact(record, &fact.name), fact.unit.as_deref()) {
         (None, _) => "-".to_string(),

@@ -28,7 +28,8 @@ const SCRIPT: &str = include_str!("script.js");
 
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The page's heading. By default, it lists what the page contains.
+    /// The page's heading. If it is `None`, the heading lists the sides or, if there are many,
+    /// states their number.
     pub title: Option<String>,
 }
 
@@ -57,7 +58,8 @@ pub fn html(sides: &[Side], options: &Options) -> Result<String, Error> {
     while let Some((size, s, r)) = sizes.pop().filter(|_| excess > 0) {
         kept[s].records[r] = serde_json::Value::Null;
         left.insert((s, r));
-        // The page contains the side's name in place of the omitted record.
+        // The record is replaced by null, and the list of omitted records repeats the side's name,
+        // so subtract both from the record's size.
         excess = excess.saturating_sub(size.saturating_sub(4 + sides[s].name.len()));
     }
     let left: Vec<(usize, usize)> = left.into_iter().collect();

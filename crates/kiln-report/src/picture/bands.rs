@@ -148,7 +148,7 @@ impl Bands<'_> {
     }
 
     fn band(&self, picture: &mut Picture, band: &Band, x: &Axis, base: f64, left: f64) {
-        // Without quantiles, only the histogram is drawn.
+        // Without quantiles, only the histogram is drawn, so place the name next to the histogram.
         let middle = base - if band.p50.is_some() { 12.0 } else { 24.0 };
         picture.fitted(left - 4.0, middle + 4.0, "end", &band.name, left - 6.0);
         let tallest = band.counts.iter().map(|c| c.2).fold(0.0, f64::max);

@@ -154,7 +154,8 @@ impl Source for Peers {
         notes: &mut Vec<String>,
     ) -> Result<Vec<Candidate<'_>>, Error> {
         let mut found = Vec::new();
-        // Only kernel trees have hashes that take a key with each message.
+        // Libraries have no candidates for hashes that take a key with each message; only kernel
+        // trees have such hashes.
         if work.spec.kind == Kind::Hash && work.spec.prefix > 0 {
             return Ok(found);
         }

@@ -31,7 +31,7 @@ const FIND: Find = Find {
 /// Bytes to allocate for contexts of unknown size. The largest of these is the GCM context, at
 /// about 4.4 KiB.
 const ROOM: usize = 16 << 10;
-/// The oldest minor version of Nettle 3 in which the functions have these types.
+/// The oldest minor version of Nettle 3 whose functions have the types declared in this file.
 const OLDEST: c_int = 6;
 
 type Ctx = *mut c_void;
@@ -88,7 +88,7 @@ impl Nettle {
                 (major(), minor())
             };
             let version = format!("{major}.{minor}");
-            // Version 4 uses the same names for functions of different types.
+            // Reject version 4, which uses the same names for functions of different types.
             if major != 3 || minor < OLDEST {
                 return Err(format!(
                     "{} is {version}: its functions are known from 3.{OLDEST} to 3.99",
@@ -204,8 +204,8 @@ impl Nettle {
     fn ecb(&self, aes: &str, work: &Work) -> Result<Run<'static>, String> {
         let direction = Nettle::direction(work);
         let ctx = self.keyed(&format!("{aes}_set_{direction}_key"), &work.key)?;
-        // SAFETY: aes.h declares the functions with these names as `Crypt`, and `keep` holds the
-        // library open for as long as the closure can call them.
+        // SAFETY: functions with names of this form have the type `Crypt` in aes.h, and `keep`
+        // holds the library open for as long as the closure can call them.
         let crypt: Crypt = unsafe { self.get(&format!("{aes}_{direction}"))? };
         let keep = self.clone();
         Ok(Box::new(move |m: &mut Messages, calls| {
@@ -224,9 +224,9 @@ impl Nettle {
         let ctx = self.keyed(&format!("{aes}_set_{direction}_key"), &work.key)?;
         let keep = self.clone();
         if work.op == Op::Encrypt {
-            // SAFETY: cbc.h declares the functions with these names as `CbcEncrypt`, and `keep`
-            // holds the library open. Versions before 3.8 lack these functions; the general
-            // function below is then used instead.
+            // SAFETY: functions with names of this form have the type `CbcEncrypt` in cbc.h, and
+            // `keep` holds the library open. In versions before 3.8, which lack these functions,
+            // the general function below is used instead.
             let whole = unsafe { self.get::<CbcEncrypt>(&format!("cbc_{aes}_encrypt")) };
             if let Ok(encrypt) = whole {
                 return Ok(Box::new(move |m: &mut Messages, calls| {
@@ -281,8 +281,8 @@ impl Nettle {
     fn xts(&self, aes: &str, work: &Work) -> Result<Run<'static>, String> {
         let direction = Nettle::direction(work);
         let ctx = self.keyed(&format!("xts_{aes}_set_{direction}_key"), &work.key)?;
-        // SAFETY: xts.h declares the functions with these names as `XtsCrypt`, and `keep` holds the
-        // library open for as long as the closure can call them.
+        // SAFETY: functions with names of this form have the type `XtsCrypt` in xts.h, and `keep`
+        // holds the library open for as long as the closure can call them.
         let crypt: XtsCrypt = unsafe { self.get(&format!("xts_{aes}_{direction}_message"))? };
         let keep = self.clone();
         Ok(Box::new(move |m: &mut Messages, calls| {
@@ -376,8 +376,8 @@ impl Nettle {
         // The CCM functions for whole messages take the cipher's context instead of a CCM context.
         let ctx = self.keyed(&format!("ccm_{aes}_set_key"), &work.key)?;
         let direction = Nettle::direction(work);
-        // SAFETY: ccm.h declares the functions with these names as `CcmCrypt`, except that
-        // encryption returns nothing; its return value is ignored below.
+        // SAFETY: functions with names of this form have the type `CcmCrypt` in ccm.h, except that
+        // those for encryption return nothing; the return value is ignored below when encrypting.
         let crypt: CcmCrypt = unsafe { self.get(&format!("ccm_{aes}_{direction}_message"))? };
         let decrypt = work.op == Op::Decrypt;
         let keep = self.clone();

@@ -1,6 +1,6 @@
 //! Expected results that do not depend on the tree's code. They are computed with Kiln's generic
-//! implementations and with plain arithmetic. They are needed because, since Linux 7.0, a tree's
-//! `-lib` drivers have called the very assembly under test, and because some functions compute
+//! implementations and with plain arithmetic. They are needed because, in Linux 7.0 and later, a
+//! tree's `-lib` drivers call the very assembly under test, and because some functions compute
 //! results that no driver returns.
 
 use std::rc::Rc;

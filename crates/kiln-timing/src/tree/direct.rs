@@ -22,11 +22,11 @@ use crate::source::{Choice, Spec, Work};
 /// library take this key as a separate argument.
 const KEY_IN_MESSAGE: usize = 32;
 
-/// A function's keys and tables, kept for as long as the function is called.
+/// A function's keys and tables, kept for as long as the function may be called.
 struct Material {
     /// Engines whose contexts contain the expanded keys.
     engines: Vec<Engine>,
-    /// A constant table in the tree; the function reads it.
+    /// A constant table in the tree that the function reads; `None` if it reads none.
     table: Option<Keys>,
     /// The function's key, either as given or prepared.
     raw: Vec<u8>,
@@ -124,7 +124,8 @@ impl Tree {
             }),
             (None, None) => None,
         };
-        // A hash's internal state differs from its digest, even if both have the same size.
+        // Treat a result of the digest's size as the digest, unless the function takes an initial
+        // state: it then returns the hash's internal state, which differs from the digest.
         let whole = |bytes: &usize| *bytes == work.spec.digest && !row.from_state();
         Ok(Candidate {
             tier: Some(row.tier.clone().into()),

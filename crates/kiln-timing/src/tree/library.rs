@@ -164,7 +164,8 @@ impl Tree {
         }))
     }
 
-    /// Prepares a function's key.
+    /// Prepares the key with which a function is called: the key of `work`, unless the function
+    /// needs a separate key.
     fn open_keyed(&self, function: &Function, work: &Work) -> Result<Keyed, String> {
         let library = self.library.as_ref().ok_or("the tree has no library")?;
         let own_key = self.key(function.own_key);

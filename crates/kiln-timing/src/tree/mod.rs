@@ -32,7 +32,7 @@ use super::source::{key_bytes, Choice, Source, Spec, Work};
 /// Key sizes in bits to try with each driver. The last one is the key size of NHPoly1305.
 const KEY_BITS: [u32; 9] = [64, 128, 160, 192, 256, 320, 384, 448, 8704];
 /// Algorithms to instantiate from templates, because an instance is registered only when it is
-/// requested. Other parts of the kernel request these algorithms.
+/// requested. The list contains algorithms that other parts of the kernel request.
 const TEMPLATES: [&str; 14] = [
     "ccm(aes)",
     "rfc4309(ccm(aes))",
@@ -74,7 +74,7 @@ pub struct Tree {
 
 impl Tree {
     /// Boots the tree that `order` names, on this thread. Instantiates those algorithms in `asked`
-    /// that are not yet registered; if `asked` is empty, instantiates the usual algorithms.
+    /// that are not yet registered; if `asked` is empty, instantiates those in `TEMPLATES`.
     pub fn boot(order: &Order, asked: &[String]) -> Result<Tree, Error> {
         let host = Host::boot(order, &cpu::Config::default())?;
         let calls = Calls::find(&host).map_err(|e| Error::input(e.to_string()))?;

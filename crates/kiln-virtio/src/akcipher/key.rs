@@ -69,8 +69,8 @@ pub(super) struct Rsa<'a> {
 /// The private numbers of an RSA key.
 pub(super) struct Private<'a> {
     pub d: &'a [u8],
-    /// p, q, d mod p-1, d mod q-1, and 1/q mod p. `None` if these numbers are zero in the encoded
-    /// key, because its encoder does not use them.
+    /// p, q, d mod p-1, d mod q-1, and 1/q mod p. `None` if the encoder does not use these numbers
+    /// and wrote zeros instead.
     pub crt: Option<[&'a [u8]; 5]>,
 }
 

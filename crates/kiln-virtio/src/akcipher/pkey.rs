@@ -21,7 +21,7 @@ const NO_PADDING: c_int = 3;
 pub(super) struct Pkey {
     library: Library,
     raw: *mut std::ffi::c_void,
-    /// Size of the modulus in bytes, for an RSA key.
+    /// Size of an RSA key's modulus in bytes; 0 for an EC key.
     modulus: usize,
 }
 

@@ -38,8 +38,8 @@ pub mod akcipher {
     pub const RSA: u32 = 1;
     /// ECDSA's number in the specification.
     pub const ECDSA: u32 = 2;
-    /// The number of ECDSA in Linux's header. There, 2 stands for DSA, which the specification does
-    /// not define.
+    /// The number of ECDSA in Linux's header, where 2 is the number of DSA. The specification does
+    /// not define DSA.
     ///
     /// The device advertises only bit 2, since the specification does not define bit 3, but it
     /// accepts both numbers in requests. A driver that uses 2 for DSA is rejected because its key

@@ -70,7 +70,7 @@ impl Config {
         })
     }
 
-    /// Returns whether the service is offered.
+    /// Returns whether the device offers a service, according to `crypto_services`.
     pub fn has(&self, service: Service) -> bool {
         self.crypto_services & 1 << service as u32 != 0
     }

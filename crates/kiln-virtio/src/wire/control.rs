@@ -17,7 +17,7 @@ pub const DESTROYED: usize = 1;
 pub enum Control<'a> {
     /// A request to create a session with these parameters and keys.
     Create {
-        /// The kind of session to create.
+        /// The parameters of the session, which include its kind.
         create: Create,
         /// In a chain, the key of the cipher; otherwise the only key of the session.
         key: &'a [u8],
@@ -26,7 +26,7 @@ pub enum Control<'a> {
     },
     /// A request to destroy a session.
     Destroy {
-        /// The session's service.
+        /// The service to which the session must belong.
         service: Service,
         /// The ID that the device assigned to the session.
         session: u64,

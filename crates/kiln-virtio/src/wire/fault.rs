@@ -1,4 +1,4 @@
-//! Errors in the format of a request, and the status that the driver receives for each of them.
+//! Errors in the format of a request, and the status that the driver receives for each error.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! The parameters that create a session (section 5.9.7.2.1): the fixed-length part of the request,
-//! for each kind of session.
+//! The parameters in a request to create a session (section 5.9.7.2.1). They form the fixed-length
+//! part of the request, which differs between kinds of sessions.
 
 use super::algo::{HASH_MODE_AUTH, HASH_MODE_PLAIN, SYM_OP_CHAIN, SYM_OP_CIPHER};
 use super::bytes::{Put, Reader};

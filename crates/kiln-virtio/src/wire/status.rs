@@ -20,7 +20,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// All codes, in order.
+    /// All codes, in order of their numbers.
     pub const ALL: [Status; 7] = [
         Status::Ok,
         Status::Err,

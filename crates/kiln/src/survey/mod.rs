@@ -2,7 +2,7 @@
 //! time.
 //!
 //! Each part of the survey runs a command of this program in a separate process with a time limit.
-//! A part therefore has the same results and writes the same record as the command. A part that
+//! A part therefore produces the same results and record as its command does alone. A part that
 //! provides a headline runs in five processes, which are spread over the survey: each pass runs one
 //! process of every part that still has processes to run. As everywhere in Kiln, each process has
 //! one emulated CPU. If a part crashes or hangs, the survey adds a note and continues. Each process

@@ -142,8 +142,8 @@ impl<'a> Survey<'a> {
             Ended::Lacks(why) => {
                 // Split the error text, which ends with the remedy.
                 let (what, add) = why.rsplit_once(": ").unwrap_or((why, topic.command));
-                // If the text names a temporary file, it differs from process to process, so
-                // compare only the prefix.
+                // Compare only the prefix, because a text that names a temporary file differs from
+                // process to process.
                 let prefix = format!("{name}: ");
                 if !self.left_out.iter().any(|l| l.what.starts_with(&prefix)) {
                     self.leave_out(topic, format!("{prefix}{what}"), add);
@@ -221,8 +221,8 @@ impl<'a> Survey<'a> {
         (all, notes)
     }
 
-    /// Returns the warnings that apply to the whole survey. Adds the first warning of each other
-    /// kind that a part reported, together with what that part measured.
+    /// Returns the warnings that apply to the whole survey. If parts reported other kinds of
+    /// warnings, adds the first warning of each kind, together with what that part measured.
     fn warnings<Q: Question>(&self, facts: &Facts) -> Vec<String> {
         let own = self.session.warnings::<Q>(facts);
         let mut kinds: Vec<&str> = own.iter().map(|w| w.kind.name()).collect();

@@ -147,8 +147,8 @@ fn judge(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec
                         faults.push(said(format!("no {name}")));
                     }
                 }
-                // Only a schema that describes an object mentions all fields. A condition mentions
-                // only some of them.
+                // Report unknown fields only if the schema describes an object and thus mentions
+                // all fields. A condition mentions only some of them.
                 let all = schema["type"] == "object";
                 for name in fields.keys().filter(|n| all && field(schema, n).is_none()) {
                     faults.push(said(format!("'{name}' is not in the schema")));

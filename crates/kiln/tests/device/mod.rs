@@ -23,8 +23,8 @@ impl Device {
         Device::start_how(dir, args, || {})
     }
 
-    /// Starts a device. `first` is called in the new process before it executes the program. It
-    /// must make only system calls.
+    /// Starts a device. The new process calls `first`, which must make only system calls, before it
+    /// executes the program.
     pub fn start_with(args: &[&str], first: fn()) -> Device {
         Device::start_how(tempfile::tempdir().unwrap(), args, first)
     }

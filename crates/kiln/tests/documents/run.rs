@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const INTERRUPTED: i32 = 130;
 const SIGINT: i32 = 2;
 
-/// Returns whether all commands are to run to their end (`KILN_DOCS=full`).
+/// Returns whether all commands must run to completion (`KILN_DOCS=full`).
 pub fn full() -> bool {
     env::var("KILN_DOCS").is_ok_and(|v| v == "full")
 }
@@ -135,8 +135,8 @@ fn start(text: &str, scratch: &Scratch) -> Result<(Child, PathBuf), String> {
     Ok((child, at("stderr")))
 }
 
-/// Returns the socket that the command's arguments name, or `None` if they name none or it already
-/// exists.
+/// Returns the socket that the command's arguments name, or `None` if they do not name a socket or
+/// the socket already exists.
 pub fn missing_socket(text: &str, scratch: &Scratch) -> Option<String> {
     let mut words = text.split_whitespace();
     words.find(|word| *word == "--socket")?;

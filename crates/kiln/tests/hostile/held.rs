@@ -1,5 +1,5 @@
-//! Tests with front ends that leave unread messages in the connection, together with the
-//! descriptors that the messages carry: descriptors of other files, and of the front end's own end
+//! Tests with front ends that cause messages to stay unread in the connection, together with the
+//! descriptors that the messages carry. Some of these descriptors refer to the front end's own end
 //! of the connection.
 
 use std::io::{Read, Write};
@@ -39,8 +39,8 @@ pub(super) fn asleep(device: &Device) -> (Guest, UnixStream) {
     (guest, raw)
 }
 
-/// The kernel counts descriptors in flight per user, and the device's processes share one user.
-/// Root's descriptors are not counted.
+/// The kernel counts descriptors in flight per user, and all processes of the device run as the
+/// same user. The descriptors of root are not counted.
 #[test]
 fn descriptors_that_are_left_unread_keep_no_other_guest_from_sending_some() {
     // SAFETY: the call takes no pointer.
@@ -54,11 +54,11 @@ fn descriptors_that_are_left_unread_keep_no_other_guest_from_sending_some() {
     for (request, fds, len) in [(SET_MEM_TABLE, 8, 8 + 8 * 32), (24, 32, 12)] {
         let (_guest, raw) = asleep(&device);
         raw.set_nonblocking(true).unwrap();
-        // The device waits for the queue to stop, and processes no further messages.
+        // Make the device wait for the queue to stop. Until then, it processes no further messages.
         let stop = message(SET_VRING_BASE, 0, &words(&[CONTROL]));
         (&raw).write_all(&stop).unwrap();
         sleep(Duration::from_millis(100));
-        // Sending fails once the device has stopped reading.
+        // Send until sending fails, which happens because the device does not read the messages.
         let table = message(request, 0, &vec![0; len]);
         let fds = vec![file.as_raw_fd(); fds];
         let sent = (0..120).take_while(|_| raw.send_with_fds(&[&table[..]], &fds).is_ok());
@@ -114,8 +114,8 @@ fn a_front_end_that_reads_nothing_and_sends_its_own_end_loses_its_place() {
     end(device, &["the vhost-user socket failed"]);
 }
 
-/// The device's thread blocks in write(). A message that waits for that thread holds the front
-/// end's own end of the connection.
+/// The thread of the control queue blocks in write(). A message that cannot be processed before
+/// this thread continues carries a descriptor of the front end's own end of the connection.
 #[test]
 fn a_process_whose_front_end_holds_it_for_ever_ends_by_itself() {
     let device = Device::start(&["--max-guests", "1"]);
@@ -147,9 +147,9 @@ fn a_process_whose_front_end_holds_it_for_ever_ends_by_itself() {
     end(device, &["a step of its connection does not end"]);
 }
 
-/// The device keeps a signal descriptor as long as the connection exists. If the descriptor were
-/// the front end's own end of the connection, or held a message that contains this end, the
-/// connection would never hang up.
+/// The device keeps the descriptors for signals as long as the connection exists. If such a
+/// descriptor referred to the front end's own end of the connection, or to a socket with an unread
+/// message that carries this end, the connection would never hang up.
 #[test]
 fn a_front_end_that_hides_its_own_end_in_a_signal_loses_its_place() {
     const SET_BACKEND_REQ_FD: u32 = 21;

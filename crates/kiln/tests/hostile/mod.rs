@@ -241,7 +241,7 @@ fn memory_that_is_not_what_it_should_be_is_refused() {
         refused(&memfd(0, 0), 1 << 46),
         "a region as large as the address space"
     );
-    // Files that do not support seals must be rejected. Files on FUSE are among them.
+    // Files that do not support seals, such as files on FUSE, must be rejected.
     let program = File::open("/proc/self/exe").unwrap();
     assert!(
         refused(&program, 4096),
@@ -614,8 +614,8 @@ fn a_device_without_a_sandbox_has_no_core_dumps_and_locks_its_memory() {
             let limits = read(*pid, "limits");
             assert!(limits.contains(NONE), "{args:?}: {limits}");
         }
-        // Only root is always allowed to lock memory, and a device with a sandbox does not keep
-        // running as root.
+        // Require locked memory only if the device runs as root, which is always allowed to lock
+        // memory. A device with a sandbox does not keep running as root.
         // SAFETY: geteuid() takes no arguments and cannot fail.
         let may_lock = unsafe { libc::geteuid() } == 0 && !args.is_empty();
         if !may_lock {
@@ -800,7 +800,8 @@ fn a_process_that_was_killed_loses_no_request_and_does_none_twice() {
             assert!(raw.goes_on(raw.used()));
         }
         until("all are answered", || raw.used() == REQUESTS);
-        // Each kill may have cut off one answer. The request for that answer is not served again.
+        // Each kill may have cut off one answer. A request whose answer was cut off must not be
+        // served again.
         assert!(cut_off.len() <= 2, "{cut_off:?}");
         let mut whole = (0..REQUESTS).filter(|n| !cut_off.contains(n));
         let first = raw.in_place(whole.next().unwrap());

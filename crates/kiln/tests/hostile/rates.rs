@@ -25,7 +25,7 @@ fn answered(ops: Option<u32>) -> (u16, f64, String) {
         raw.enable_again();
     }
     if ops.is_none() {
-        // On a busy machine, the device may need longer.
+        // Wait for the remaining answers: on a busy machine, one second may not be enough.
         until("all requests are answered", || raw.used() == REQUESTS);
     }
     let used = raw.used();
@@ -33,7 +33,8 @@ fn answered(ops: Option<u32>) -> (u16, f64, String) {
     (used, most, device.metrics())
 }
 
-/// The messages count as requests, so only a few of the front end's requests are answered.
+/// The messages that restart the ring count as requests, so only a few of the requests in the ring
+/// are answered.
 #[test]
 fn a_front_end_that_restarts_its_ring_is_held_to_the_rate() {
     let (used, most, text) = answered(Some(10));

@@ -113,7 +113,8 @@ fn sessions_of_messages_survive_a_pause() {
         assert!(raw.ring(0) && raw.idle_ring(1, 5));
         assert!(raw.encrypts(session), "{more:#x}: it waited for the other");
 
-        // With RING_RESET, a driver is allowed to reset a single ring.
+        // With RING_RESET, a driver is allowed to reset a single ring and keep its sessions.
+        // Without RING_RESET, a ring that starts over means that the driver was reset.
         raw.stop(0);
         assert!(raw.ring(0));
         assert_eq!(raw.encrypts(session), more == RING_RESET, "{more:#x}");
@@ -145,7 +146,7 @@ fn sessions_end_with_their_driver_if_the_next_has_no_control_queue() {
             assert_eq!(is_kept, !is_anew, "{more:#x}");
         }
         // If the data queue has never been used, the device waits for the control queue before it
-        // decides whether this is a pause.
+        // decides whether the driver was paused or reset.
         let mut guest = guest();
         let session = guest.create();
         let base = guest.stop(false);

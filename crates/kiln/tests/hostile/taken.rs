@@ -185,8 +185,8 @@ fn clients_of_the_metrics_that_stop_halfway_hold_child_processes_only() {
     end(device, &[]);
 }
 
-/// A device without isolation must be able to stop even if a front end blocks one of its threads,
-/// and the filter of such a device must allow all system calls that this takes.
+/// A device without isolation must be able to stop even if a front end blocks one of its threads.
+/// The seccomp filter of such a device must allow all system calls that are needed to stop.
 #[test]
 fn a_device_without_isolation_stops_although_a_thread_is_blocked() {
     let device = Device::start(&["--no-isolation"]);
@@ -233,11 +233,12 @@ fn start_all_rings(device: &Device, before: impl FnOnce()) -> Raw {
     raw
 }
 
-/// A process that was taken over cannot create threads, because its filter forbids that from the
-/// moment the process is ready for a guest (`what_a_taken_over_process_tries_ends_it`).
+/// A process that was taken over cannot create threads, because its seccomp filter forbids that
+/// from the moment the process is ready for a guest (`what_a_taken_over_process_tries_ends_it`).
 #[test]
 fn a_guests_process_has_all_its_threads_before_it_has_a_guest() {
-    // One thread each for the process itself, the connection, and the three queues.
+    // One thread each for the process itself, the connection, and the three queues. With `thread`,
+    // the control queue has a second thread.
     for (control, all) in [("inline", 5), ("thread", 6)] {
         let device = Device::start(&["--ctrl", control]);
         let process = process_with(&device, all);
@@ -274,7 +275,7 @@ fn limit_tasks(process: u32) {
         let child = libc::fork();
         if child == 0 {
             // Only a process of the same user is allowed to set the limit. If the test runs as
-            // root, the device runs as user 65534.
+            // root, the device runs as user 65534, so switch to that user.
             let is_same = libc::geteuid() != 0
                 || libc::setresgid(NOBODY, NOBODY, NOBODY) == 0
                     && libc::setresuid(NOBODY, NOBODY, NOBODY) == 0;

@@ -25,7 +25,7 @@ fn crowd(device: &Device, speaks: bool, held: &mut Vec<UnixStream>) -> usize {
             let _ = stream.write_all(&[1]);
         }
         held.push(stream);
-        // The device accepts 500 connections per second.
+        // Make at most 500 connections per second, because the device accepts no more than that.
         sleep(Duration::from_millis(2));
         if n % 50 == 0 {
             most = most.max(holdings(device)[0]);

@@ -1,5 +1,5 @@
-//! Formats a comparison as a paragraph of a commit message, with at most 72 columns, indented by
-//! four.
+//! Formats a comparison as a paragraph of a commit message, with at most 72 columns per line,
+//! indented by four spaces.
 
 use std::collections::BTreeSet;
 

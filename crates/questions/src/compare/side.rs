@@ -77,7 +77,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// Adds what a record states about how it was measured.
+    /// Adds what a record states about how its results were measured.
     pub(super) fn add(&mut self, record: &Value) {
         let args = record["args"].as_array();
         let mut words = args.into_iter().flatten();
@@ -90,7 +90,8 @@ impl Origin {
         self.program
             .insert(format!("Kiln {}{host}", read::build(record)));
         self.cpu.extend(describe_cpu(record));
-        // A record does not name the compiler that built a kernel tree.
+        // Add the compiler only if some rows measure Kiln's own code: a record does not name the
+        // compiler that built a kernel tree.
         let has_own_code =
             |row: &Row| read::word(row, "provider").is_none_or(|provider| provider == OWN);
         let compiler = read::fact(record, "kernel_cc").and_then(Value::as_str);
@@ -318,7 +319,8 @@ fn figures(of: &'static RowType, row: &Row, key: &str) -> Vec<(String, Figure)> 
     }
     if let Some(field) = first.filter(|field| row.contains_key(&field.name)) {
         let figure = figure(of, row, field);
-        // If this field is null but the row has other results, the row does not measure this field.
+        // Leave out a null if the row has other results, because such a row does not measure this
+        // field.
         if !figure.value.is_nan() || found.is_empty() {
             found.push((key.to_string(), figure));
         }

@@ -12,8 +12,8 @@ pub(super) enum Turn {
 }
 
 /// Measures both sides `rounds` times. A comes first in even rounds and B in odd ones, so that
-/// steady drift favours neither. The value of a result is its best turn, and its interval is
-/// computed from all turns.
+/// steady drift favours neither. The value of a result is taken from its best turn, and its
+/// interval is computed from all turns.
 pub(super) fn turns(
     rounds: usize,
     stop: &dyn Fn() -> bool,

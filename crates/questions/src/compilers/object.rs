@@ -30,7 +30,7 @@ fn loaded(object: &Path) -> Option<Vec<(String, Vec<u8>, Vec<(u64, String, i64)>
             let symbol = file.symbol_by_index(i).ok()?;
             let section = symbol.section_index();
             let section = section.and_then(|i| file.section_by_index(i).ok());
-            // Section symbols have no name.
+            // Section symbols have no name, so use the name of the section.
             let name = symbol.name().ok().filter(|name| !name.is_empty());
             let name = name.map(str::to_string);
             name.or_else(|| Some(section?.name().ok()?.to_string()))

@@ -23,7 +23,7 @@ use super::variant::Variant;
 /// already preprocessed.
 const OF_PREPROCESSING: [&str; 4] = ["-I", "-D", "-U", "-fmacro-prefix-map"];
 
-/// What [`write`] returns.
+/// Summary of the directory that [`write`] has filled.
 pub(super) struct Written {
     /// Which of the two builds is slower, and by how much.
     pub verdict: String,

@@ -486,7 +486,7 @@ fn judge(
         let found = baseline::regressions(&rows, percent, &|r| index(r).is_some_and(|i| had[i]));
         tell_regressions(&rows, &found, percent, &mut outcome.notes);
         let worse = !found.slower.is_empty() || !found.lost.is_empty();
-        // If some rows might be slower but none certainly is, the commit is neither good nor bad.
+        // If some rows might be slower but none certainly is, a bisection must skip the commit.
         untried |= !worse && !found.unjudged.is_empty();
         outcome.failed |= worse || !found.unjudged.is_empty();
     }

@@ -65,8 +65,8 @@ impl Toolchain {
             .ok_or_else(|| Error::lacks(not_found(name, &Toolchain::names())))?;
         // zig may also be run from its Python package, as `python -m ziglang cc`.
         if program.file_stem().is_some_and(|p| p == "zig") || words.iter().any(|w| w == "ziglang") {
-            // By default, zig generates code for the host CPU, and uses vectors even if other flags
-            // disable them.
+            // Select the baseline CPU, because zig otherwise generates code for the host CPU, and
+            // uses vectors even if other flags disable them.
             words.push("-mcpu=baseline".to_string());
         }
         let ask = |argument: &str| -> Option<String> {
@@ -99,8 +99,8 @@ impl Toolchain {
     }
 
     /// Returns the names of the compilers on PATH: gcc and clang with a version number, `zig cc`,
-    /// and names without a version number if they refer to a different program. Does not run any
-    /// compiler.
+    /// and names without a version number unless they are links to a program already listed. Does
+    /// not run any compiler.
     pub fn names() -> Vec<String> {
         let names = compilers_on_path();
         let mut found: Vec<String> = Vec::new();
@@ -142,7 +142,7 @@ impl Toolchain {
         command
     }
 
-    /// Returns the compiler's program and the first arguments.
+    /// Returns the compiler's program, followed by the arguments that every call begins with.
     pub(super) fn words(&self) -> Vec<String> {
         let mut words = vec![self.program.display().to_string()];
         words.extend(self.words.iter().cloned());
@@ -401,7 +401,7 @@ mod tests {
         asked.args(["-x", "c", "-S", "-o", "-", "/dev/null"]);
         asked.current_dir(dir.path());
         // Another test's thread may have forked while the file was open for writing. Until that
-        // child executes its own program, this one is busy.
+        // child executes its own program, this one is busy, so try again.
         let output = (0..6000)
             .find_map(|_| match asked.output() {
                 Err(e) if e.kind() == std::io::ErrorKind::ExecutableFileBusy => {

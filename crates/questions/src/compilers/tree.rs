@@ -22,8 +22,8 @@ const KNOWN: [(&str, &str, &str); 2] = [
     ("lib/crypto/aes.c", "aes_encrypt", "aes_expandkey"),
 ];
 
-/// Directories in the tree whose objects a subject may call. These objects have no state and do not
-/// register anything.
+/// Directories in the tree whose functions a subject may call. The objects in these directories
+/// have no state and do not register anything.
 const LEAVES: [&str; 2] = ["lib/crypto", "lib"];
 
 /// A kernel tree that has been built.
@@ -116,8 +116,8 @@ impl Tree {
         }
     }
 
-    /// Returns the objects in the tree's library directories that the object `own` calls, directly
-    /// or indirectly.
+    /// Returns the objects in the directories [`LEAVES`] that define the symbols that the object
+    /// `own` uses, directly or indirectly.
     fn needs(&self, own: &Path) -> Vec<PathBuf> {
         let mut leaves: Vec<PathBuf> = Vec::new();
         for dir in LEAVES {

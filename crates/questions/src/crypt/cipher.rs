@@ -129,7 +129,7 @@ impl<'a> Cipher<'a> {
         Ok(Zeroizing::new(digest[..size].to_vec()))
     }
 
-    /// Makes the request in place, in copies of the pieces.
+    /// Copies the pieces and processes the copies in place, with a single request.
     fn request(mut self, data: &[u8], tag_size: usize) -> Result<Zeroizing<Vec<u8>>, Errno> {
         let plan = self.plan;
         let encrypt = plan.op == Op::Encrypt;
@@ -195,8 +195,8 @@ impl<'a> Cipher<'a> {
         self.check_len(text).map(|()| size)
     }
 
-    /// Returns the length of the longest text in bytes. The length of a request is a 32-bit number
-    /// that includes the tag.
+    /// Returns the length in bytes of the longest text that fits into a request. The length of a
+    /// request is a 32-bit number that includes the tag.
     fn longest(&self) -> usize {
         u32::MAX as usize - self.imp.digest_size()
     }

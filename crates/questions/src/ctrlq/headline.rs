@@ -31,9 +31,10 @@ const DEVICES: [(&str, &str, bool); 2] = [
     ),
 ];
 
-/// Returns the headlines about RSA sessions, which the published results also use. The first
-/// headline is about a device that hands each request to another thread, like the published device;
-/// the second is about a device that serves requests on the queue's own thread.
+/// Returns the headlines about RSA sessions, the kind of session in the published measurement. The
+/// first headline is about a device that hands each request to another thread, as the device in
+/// that measurement did; the second is about a device that serves requests on the queue's own
+/// thread.
 pub(super) fn waiting(runs: &Runs) -> Vec<Option<Row>> {
     let cores = |field: &str| -> Option<f64> {
         let all = runs.all().filter(|r| is_asked_for(r));

@@ -32,8 +32,9 @@ const DEVICES_S: f64 = 0.1;
 /// Time that it takes to connect to the device in each round, in seconds.
 const CONNECT_S: f64 = 0.01;
 
-/// Returns arguments that select the published kind of session and number of workers, both devices,
-/// and enough rounds for an interval. If there is more time, a single worker and `async` are added.
+/// Returns arguments that select the same kind of session and number of workers as the published
+/// measurement, both devices, and enough rounds for an interval. If there is more time, a single
+/// worker and `async` are added.
 fn ctrlq_args(slot: &Slot) -> Vec<String> {
     let (modes, workers, rows) = match slot.seconds {
         s if s < 9.0 => ("wait,poll", "8", 4.0),

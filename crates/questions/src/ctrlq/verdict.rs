@@ -231,7 +231,7 @@ mod tests {
             wide.contains("here: cannot tell poll with 1 worker and wait with 1 worker apart"),
             "{wide}"
         );
-        // Both are better than a third method, which the sentence does not mention.
+        // Polling and waiting are both better than `async`, which the sentence must not mention.
         let three = best(&[
             row("poll", 1, 100.0, EVEN),
             row("wait", 1, 99.0, EVEN),

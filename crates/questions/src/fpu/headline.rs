@@ -159,7 +159,8 @@ pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     });
     let theirs = SHORT / DIRECT_BH_OFF * 1000.0;
     let lengths = now.map_or(String::new(), |now| {
-        // Saving a fixed number of ns is a larger gain in percent if a request takes less time.
+        // Explain why the gain in percent may be smaller there: a fixed number of ns is a smaller
+        // part of a longer request.
         let so = if now < theirs {
             ", longer than here, so saving the same number of ns is a smaller gain in percent there"
         } else {

@@ -24,7 +24,7 @@ use super::{breakpoints, costs};
 
 /// Duration of a slice. At the default rate, a slice contains forty interrupts on average.
 const SLICE: Duration = Duration::from_millis(20);
-/// Minimum number of rounds. Fewer rounds do not give an interval.
+/// Minimum number of rounds. With fewer rounds, a confidence interval cannot be computed.
 const ROUNDS: u32 = 6;
 
 /// Runs the policy table, or a campaign of interrupts at breakpoints.
@@ -114,16 +114,16 @@ fn table(
     Ok(outcome)
 }
 
-/// The measurement of one load, which runs in rounds.
+/// A measurement that runs one load in rounds.
 struct Rounds<'a> {
     plan: &'a Plan,
     work: Workload,
     rate: f64,
     share: Duration,
     load: Load<'a>,
-    /// Two kinds of work that the load can use, indexed by [`Sort::place`]: work with a tree's
-    /// ciphers, and work with Kiln's crypto API. While the load uses one of them, its element holds
-    /// the load's original work.
+    /// Work to swap into the load, indexed by [`Sort::place`]: work with a tree's ciphers, and work
+    /// with Kiln's crypto API. While the load does one of them, that element holds the load's
+    /// original work.
     others: [Option<Sides>; 2],
     whose: Sort,
 }
@@ -217,8 +217,8 @@ impl Rounds<'_> {
         tally.slice(&mut self.load, entry.policy, control, self.work, SLICE);
     }
 
-    /// Measures how many microseconds an empty interrupt takes from the task, including the host's
-    /// signal. Returns a note that states the result.
+    /// Measures how many microseconds of the task's time an empty interrupt costs, including the
+    /// delivery of the host's signal. Returns a note that states the result.
     fn price_of_an_interrupt(&mut self, stop: &AtomicBool) -> Result<Option<String>, Error> {
         let policy = self.plan.entries()[0];
         let mut tallies: [Tally; 2] = Default::default();
@@ -374,7 +374,7 @@ fn conclude(outcome: &mut Outcome<Row>) {
     }
     let lost = outcome.rows.iter().any(Row::fails);
     // The control may be missing, because a user may want the results of only some policies. If it
-    // did run, it must have statistical power.
+    // did run, but a verdict is still not possible, the run fails.
     let blind = matches!(judged, Err(NoVerdict::NoPower(_))) && !outcome.interrupted;
     let reordered = reordered(&outcome.rows);
     outcome.failed = lost || blind || !reordered.is_empty();

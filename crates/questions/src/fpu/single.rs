@@ -1,11 +1,11 @@
 //! Injects one interrupt per run, before each instruction in turn, always starting from the same
 //! state.
 //!
-//! These runs complement the runs in which every instruction of a section is interrupted. In those,
-//! the first softirq saves the user's state and updates the section timer, so the section itself
-//! never does either; with a single interrupt, the section does both. If a policy delays softirqs
-//! until the end of the section, later interrupts run these softirqs on their own return path; only
-//! with a single interrupt does the section itself run them.
+//! These runs complement the runs in which every instruction of a section is interrupted. There,
+//! the first softirq saves the user's state and updates the section timer, so the section's own
+//! code for these two tasks never runs; with a single interrupt, it runs. If a policy delays
+//! softirqs until the end of the section, later interrupts run these softirqs on their own return
+//! path; only with a single interrupt does the section itself run them.
 
 use kiln_kernel::cpu::Cpu;
 use kiln_kernel::fpu::{usable, Context};
@@ -81,7 +81,8 @@ pub(super) fn pass(
 
 /// Instructions around the end of a section at which the second interrupt is injected: `BEFORE`
 /// instructions before the end, `AFTER` instructions after it, and the `LAST` instructions of the
-/// whole run. They are assumed to cover the path to the waiting softirqs and back.
+/// whole run. Together, these ranges are assumed to cover the path to the waiting softirqs and
+/// back.
 const BEFORE: u64 = 64;
 const AFTER: u64 = 160;
 const LAST: u64 = 96;

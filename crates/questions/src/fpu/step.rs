@@ -27,7 +27,7 @@ use super::step_row::StepRow;
 use super::workload::messages;
 use super::{nest, pairs, single};
 
-/// Number of interrupt pairs per combination, without and with --quick.
+/// Number of interrupt pairs to try per policy and task: without `--quick`, and with it.
 const PAIRS: [u64; 2] = [200, 40];
 /// Maximum number of replay lines per policy. It is low because each replay line requires a
 /// bisection.
@@ -323,7 +323,7 @@ fn conclude(plan: &Plan, proof: &mut Proof) {
             }
             blind
         }
-        // If only the control is replayed, the replay must reproduce the loss.
+        // A replay of the control fails if it does not reproduce the loss.
         _ => (of_control(wrong) == 0 && proof.rows.iter().any(|r| broken(&r)))
             .then(|| "nothing was lost under the control that saves nothing: this is not a replay of a loss".to_string()),
     };

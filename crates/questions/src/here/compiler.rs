@@ -113,7 +113,7 @@ pub(super) fn judge_compiler(machine: &Machine) -> Answer {
 }
 
 /// Returns the names of the options that are set. `UBSAN` is also returned if it is not set, so
-/// that the evidence states this.
+/// that the evidence reports its absence.
 fn find_flags(config: &Config) -> Vec<&'static str> {
     let all = [
         "CC_OPTIMIZE_FOR_PERFORMANCE",

@@ -6,7 +6,7 @@ use super::files::{Lines, Missing};
 /// short, and options that it does not contain may nevertheless be set.
 const LAST: &str = "# end of Kernel hacking";
 
-/// The options on which conclusions are based. A recording contains no others.
+/// The options on which conclusions are based. A recording contains only these options.
 pub(super) const OPTIONS: &[&str] = &[
     "BPF_SYSCALL",
     "CC_OPTIMIZE_FOR_PERFORMANCE",

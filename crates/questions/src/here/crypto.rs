@@ -82,7 +82,8 @@ impl Driver {
         match (self.asynchronous?, wrapped) {
             (true, true) => Some(Path::Helper),
             (false, false) => Some(Path::Direct),
-            // Neither the simd helper nor a direct driver registers such an entry.
+            // Neither the simd helper nor a direct driver produces this combination, so the path is
+            // unknown.
             _ => None,
         }
     }

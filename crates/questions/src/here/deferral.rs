@@ -9,7 +9,7 @@ use super::row::Basis;
 /// The first mainline version in which FPU sections disable softirqs.
 const SECTIONS_KEEP_SOFTIRQS_OUT: (u32, u32) = (6, 15);
 
-/// Algorithms that decide question 1, in decreasing order of significance.
+/// Algorithms whose drivers show the answer to question 1, in decreasing order of significance.
 const ANY: &[&str] = &[
     "xts(aes)",
     "gcm(aes)",
@@ -17,11 +17,11 @@ const ANY: &[&str] = &[
     "ctr(aes)",
     "rfc4106(gcm(aes))",
 ];
-/// Algorithms that decide question 2. ESP uses AES-GCM, and the ciphers that authenc() combines
-/// with a hash.
+/// Algorithms whose drivers show the answer to question 2. ESP uses AES-GCM, or a cipher that
+/// authenc() combines with a hash.
 const IPSEC: &[&str] = &["rfc4106(gcm(aes))", "gcm(aes)", "cbc(aes)", "ctr(aes)"];
 
-/// How requests for some algorithms reach SIMD code, with a driver as evidence.
+/// How requests for a question's algorithms reach SIMD code, with the driver that shows this.
 enum Found<'a> {
     Helper(&'a Driver),
     Direct(&'a Driver),
@@ -45,9 +45,9 @@ fn find<'a>(machine: &'a Machine, names: &[&str]) -> Found<'a> {
     }
 }
 
-/// The algorithms and the texts of one question.
+/// The algorithms that one question is about, and the texts of its answers.
 struct Words {
-    /// Algorithms that decide the question, in decreasing order of significance.
+    /// Algorithms whose drivers show the answer, in decreasing order of significance.
     names: &'static [&'static str],
     deferred: fn(&Driver) -> String,
     direct: fn(&Driver) -> String,

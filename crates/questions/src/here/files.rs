@@ -350,7 +350,7 @@ mod tests {
         assert_eq!(root.lines(&CRYPTO), Err(Missing::Absent));
         fs::create_dir_all(dir.path().join("proc/crypto")).unwrap();
         assert!(matches!(root.lines(&CRYPTO), Err(Missing::Unusable(_))));
-        // Reading this file would never end.
+        // /dev/zero never ends, so it must be rejected without being read.
         std::os::unix::fs::symlink("/dev/zero", dir.path().join("proc/version")).unwrap();
         assert!(matches!(root.lines(&VERSION), Err(Missing::Unusable(_))));
         fs::write(

@@ -57,7 +57,7 @@ impl Compiler {
         TIMED.contains(&(self.name, self.major))
     }
 
-    /// Returns whether the compiler is gcc 7.2, which the 2018 bug report found to produce slow
+    /// Returns whether the compiler is gcc 7.2, which a bug report from 2018 found to produce slow
     /// code.
     pub(super) fn is_reported(&self) -> bool {
         (self.name, self.major, self.minor) == ("gcc", 7, 2)

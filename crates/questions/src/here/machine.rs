@@ -42,8 +42,8 @@ pub(super) struct Machine {
     pub symbols: Result<Vec<String>, Missing>,
     pub cpu: Option<String>,
     pub cpus: usize,
-    /// CPU features; `None` if the file is missing or lists none. CPUs other than x86 have no such
-    /// list.
+    /// CPU features; `None` if `/proc/cpuinfo` is missing or has no `flags` line, as on CPUs other
+    /// than x86.
     pub flags: Option<Vec<String>>,
     pub softirqs: Vec<(String, u64)>,
     /// CPU times of ksoftirqd and of kworkers; `None` if no such thread was found.

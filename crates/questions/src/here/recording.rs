@@ -1,5 +1,4 @@
-//! Records a machine's files in a directory. On another machine, `kiln here --root` can then judge
-//! the recorded one.
+//! Records a machine's files in a directory, which `kiln here --root` can judge on another machine.
 
 use std::collections::BTreeMap;
 use std::fs;

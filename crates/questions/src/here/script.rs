@@ -10,7 +10,8 @@ use super::machine::Machine;
 fn find_symbols(machine: &Machine) -> Result<[&'static str; 2], String> {
     const END: &str = "kernel_fpu_end";
     // Since 5.11, kernel_fpu_begin() has been an inline function that calls
-    // kernel_fpu_begin_mask(). In earlier versions, it was not inline.
+    // kernel_fpu_begin_mask(). In earlier versions, it was an ordinary function with its own
+    // symbol.
     const BEGINS: [&str; 2] = ["kernel_fpu_begin_mask", "kernel_fpu_begin"];
     let has = |name| machine.has_symbol(name);
     match BEGINS.into_iter().find(|b| has(b) != Some(false)) {

@@ -87,7 +87,7 @@ pub(super) fn judge_sections(machine: &Machine) -> Answer {
 }
 
 /// Returns the answer for a machine on which no long sections were found. Long sections are ruled
-/// out only if the CPU lacks the instructions that the code in them needs.
+/// out only if the CPU has none of the instructions that code with long sections uses.
 fn nothing_found(machine: &Machine) -> Answer {
     let needed = ["ssse3", "sha_ni", "pclmulqdq"];
     if machine.has_cpu_flag(&needed) == Some(false) {

@@ -22,7 +22,7 @@ pub(super) fn recorded(name: &str) -> PathBuf {
     machines.join(name)
 }
 
-/// Returns the machine, question and expected verdict from each line of the table.
+/// Returns the machine, question and expected verdict from each line of `EXPECTED`.
 fn expected() -> Vec<(&'static str, u8, &'static str)> {
     let lines = EXPECTED.lines().filter(|l| !l.starts_with('#'));
     lines
@@ -172,8 +172,8 @@ fn the_drivers_decide_and_not_the_number() {
     backported.insert(CRYPTO.pattern.into(), new[CRYPTO.pattern].clone());
     let judged = verdicts(&rows(&backported));
     assert_eq!(judged[..2], [Verdict::HasNot; 2]);
-    // Here, the helper wraps drivers, although it wraps none in mainline's code for this version.
-    // Without evidence about sections, the verdict must be 'cannot tell'.
+    // Simulate a kernel whose helper wraps drivers, although mainline's helper wraps none in this
+    // version. Without evidence about sections, the verdict must be 'cannot tell'.
     let mut odd = new.clone();
     odd.insert(CRYPTO.pattern.into(), old[CRYPTO.pattern].clone());
     odd.insert(SYMBOLS.pattern.into(), old[SYMBOLS.pattern].clone());
@@ -229,7 +229,8 @@ fn a_driver_that_polls_is_found() {
     assert_eq!(rows(&files)[4].verdict, Verdict::Unknown);
 }
 
-/// Controls for question 4: the test changes options in the configuration of a recording.
+/// Controls for question 4: changes the compiler or the sanitizer options in a recorded
+/// configuration, and checks each verdict.
 #[test]
 fn compilers_and_checks_that_slow_code_are_found() {
     let judged = |edit: &dyn Fn(&mut Vec<String>)| {

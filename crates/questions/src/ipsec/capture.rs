@@ -225,7 +225,7 @@ fn blocks(bytes: &[u8]) -> Result<Vec<Packet>, Fault> {
                     len: packet.origlen.saturating_sub(*link).max(1),
                 });
             }
-            // Packets without times cannot be sorted.
+            // Reject packets without times, because they cannot be sorted.
             Block::SimplePacket(_) => return fault(at, "a simple packet block, which has no time"),
             _ => {}
         }
@@ -305,7 +305,7 @@ mod tests {
         let error = read_at_most(MOST, &mut endless, 0).unwrap_err().to_string();
         assert!(error.contains("more than 1000 bytes"), "{error}");
         assert_eq!(endless.1, MOST + 1);
-        // A pipe that never ends, because the other end stays open.
+        // Read a pipe that never ends, because its other end stays open.
         let (pipe, mut other) = io::pipe().unwrap();
         io::Write::write_all(&mut other, &[0; 2000]).unwrap();
         assert!(read_at_most(MOST, pipe, 0).is_err());

@@ -56,7 +56,7 @@ impl Knee {
         match (value, low, high) {
             (Some(value), low, high) if value.values.len() == with.values.len() => {
                 // The rates are 9% apart, so five equal knees are no more precise than a single
-                // one.
+                // one. Widen the interval to include the interval of every process.
                 Some(Knee::At(Estimate {
                     low: value
                         .low

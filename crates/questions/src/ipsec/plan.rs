@@ -35,8 +35,9 @@ impl Settings {
     /// Checks that the settings are valid and compatible with the plan.
     ///
     /// # Errors
-    /// Fails if a rate, time, number or window is out of range, or if a rate is given for a
-    /// capture, whose packets have their own times.
+    /// Fails if a rate, the time per packet or the anti-replay window is out of range, if two rates
+    /// are not in ascending order, or if a rate is given for a capture, whose packets have their
+    /// own times.
     pub(super) fn checked(self, plan: &Plan) -> Result<Settings, Error> {
         let valid = self.rates.iter().all(|r| (1.0..=HIGHEST_PPS).contains(r));
         if !valid || self.rates.len() > 2 || !self.rates.is_sorted() {

@@ -22,7 +22,7 @@ use crate::fpu::row::Row;
 use crate::fpu::tally::Tally;
 use crate::fpu::timeline::Timeline;
 
-/// Minimum number of rounds. Fewer rounds do not give an interval.
+/// Minimum number of rounds. With fewer rounds, a confidence interval cannot be computed.
 const ROUNDS: u32 = 6;
 
 /// What has been counted for a policy so far.

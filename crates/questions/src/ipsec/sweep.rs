@@ -137,8 +137,8 @@ fn knee_of(settled: Bracket, rounds: &[Bracket]) -> (Option<f64>, Option<f64>, O
         _ => None,
     };
     let margin = u32::from(value.is_some());
-    // If a round has no clean rate, its knee is below all rates tried. If a round has no lossy
-    // rate, its knee is above them.
+    // If a round has no clean rate, its knee is below all rates tried, so the interval has no lower
+    // end. If a round has no lossy rate, its knee is above them, so the interval has no upper end.
     let low = all().map(|b| b.clean).min().flatten();
     let high = match all().all(|b| b.lossy.is_some()) {
         true => all().filter_map(|b| b.lossy).max(),
@@ -554,7 +554,7 @@ mod tests {
         }
     }
 
-    /// Returns the knee for the case that every round has the same result as all trials together.
+    /// Returns the knee if every round has the same result as all trials together.
     fn knee(b: Bracket) -> (Option<f64>, Option<f64>, Option<f64>) {
         knee_of(b, &[b])
     }

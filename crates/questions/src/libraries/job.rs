@@ -19,7 +19,7 @@ impl From<Error> for Fault {
     }
 }
 
-/// A running installation.
+/// Data that the steps of one installation share.
 pub(super) struct Job<'a> {
     pub name: &'static str,
     /// An empty directory that only this job uses.
@@ -50,7 +50,7 @@ impl Job<'_> {
     }
 }
 
-/// A library that has been built.
+/// The result of building or unpacking a library.
 pub(super) struct Built {
     pub version: String,
     /// The files to install in the library's directory: the path of each file, and the name that it

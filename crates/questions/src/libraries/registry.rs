@@ -10,7 +10,7 @@ use super::job::{Fault, Job};
 use super::step::{run, Span};
 
 const NETWORK: &str = "check the network, and try again";
-/// The Debian release that contains the current versions.
+/// The Debian release to install libraries from: the one with their newest versions.
 const SUITE: &str = "sid";
 /// Path at which Debian installs its public keys.
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -188,7 +188,7 @@ fn user() -> String {
     let id = unsafe { libc::geteuid() };
     match id {
         0 => "root".to_string(),
-        // apt switches to another user only if it runs as root.
+        // apt ignores this setting unless it runs as root.
         _ => String::new(),
     }
 }

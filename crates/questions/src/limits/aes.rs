@@ -37,8 +37,8 @@ pub(crate) fn xts_cycles(limits: &Limits, tier: Tier, key_bits: u32, len: usize)
 }
 
 /// Returns how many cycles the serial chain takes if the IV of each call is the output of the
-/// previous call. The chain encrypts the tweak and then the first block, and each round must wait
-/// for the previous one.
+/// previous call. The chain consists of the AES rounds for the tweak, followed by those for the
+/// first block; each round must wait for the previous one.
 pub(crate) fn serial_cycles(limits: &Limits, tier: Tier, key_bits: u32) -> Option<f64> {
     aes_bits(tier)?;
     Some(2.0 * rounds(key_bits) * limits.get(AES_LATENCY)?)

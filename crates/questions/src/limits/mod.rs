@@ -26,7 +26,7 @@ pub(crate) struct Limit {
     pub high: Option<f64>,
     /// `per cycle` or `cycles`.
     pub unit: &'static str,
-    /// The CPU feature that the instruction needs and the CPU lacks.
+    /// The CPU feature that the instruction needs and the CPU lacks; `None` if nothing is missing.
     pub lacks: Option<&'static str>,
 }
 

@@ -1,4 +1,4 @@
-//! Saves and restores the vector state, as a kernel must before it uses vector registers.
+//! Saves and restores the vector state, as a kernel does around code that uses vector registers.
 
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid, __cpuid_count};

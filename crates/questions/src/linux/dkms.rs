@@ -106,8 +106,8 @@ pub(super) struct DkmsArgs {
 }
 
 /// Number of loads of `--seconds` per boot: two modes times two algorithms, each with Linux's
-/// drivers and with Kiln's, plus the control, which takes twice as long and so counts as two. The
-/// formula for the planned time is in the help text.
+/// drivers and with Kiln's, plus the control, which takes twice as long and so counts as two. If
+/// this changes, also change the formula for the planned time in the help text.
 const LOADS: u64 = 10;
 /// Time in seconds to set up a load and to wait for its last packets on a slow host. The next
 /// constant is the time per cycle.

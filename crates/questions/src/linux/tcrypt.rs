@@ -185,7 +185,8 @@ fn turns(args: &TcryptArgs) -> Result<Vec<Turn>, Error> {
 /// Returns Kiln's implementation called `name`, or the best one if `name` is `best`. Returns `None`
 /// if the algorithm has no implementation with this name.
 fn driver(alg: &str, name: &str) -> Result<Option<&'static str>, Error> {
-    // For two algorithms, Linux has a template that wraps an algorithm with another name.
+    // In Linux, two algorithms are templates that wrap another algorithm. Look up Kiln's
+    // implementation of the wrapped algorithm.
     let core = match alg {
         "rfc4309(ccm(aes))" => "ccm(aes)",
         "rfc7539esp(chacha20,poly1305)" => "rfc7539(chacha20,poly1305)",

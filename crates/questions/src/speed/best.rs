@@ -163,7 +163,7 @@ pub(super) struct Count {
 
 impl Count {
     /// Counts the verdicts of `rows`, in which each row is given as length, time ratio and verdict.
-    /// Returns `None` without rows.
+    /// Returns `None` if `rows` is empty.
     fn new(rows: &[(usize, f64, Verdict)]) -> Option<Count> {
         let number = |wanted| rows.iter().filter(|(.., v)| *v == wanted).count();
         let disagree = number(Verdict::Disagree);
@@ -195,8 +195,8 @@ impl Count {
         )
     }
 
-    /// Formats the geometric means as a clause that begins with a semicolon. Without means, returns
-    /// an empty string.
+    /// Formats the geometric means as a clause that begins with a semicolon. Returns an empty
+    /// string if neither mean is known.
     fn means(&self) -> String {
         let with = [
             (self.short, format!("below {SHORT} B")),

@@ -37,7 +37,8 @@ pub struct Cores {
 }
 
 impl Cores {
-    /// Chooses cores for the threads, starting with different physical cores.
+    /// Chooses cores for the threads: first one logical processor of each physical core, then the
+    /// others.
     ///
     /// # Errors
     /// Fails if there are more threads than cores that this process may use.
@@ -62,7 +63,7 @@ impl Cores {
         })
     }
 
-    /// Returns the number of threads.
+    /// Returns the number of threads, including the measuring thread.
     pub(super) fn count(&self) -> usize {
         self.cores.len()
     }

@@ -62,7 +62,7 @@ pub(super) fn within(figures: usize, budget: Duration, seed: u64) -> Plan {
     }
 }
 
-/// Plans one of many turns, in which all results are measured within about `budget`.
+/// Plans one turn of many. A turn measures all results within about `budget`.
 pub(super) fn turn(figures: usize, budget: Duration, seed: u64) -> Plan {
     let us = budget.as_secs_f64() * 1e6;
     shrunk(Plan::quick(seed), us / figures.max(1) as f64)

@@ -547,7 +547,7 @@ mod tests {
         // If a call takes twice as long, the throughput must be half as high.
         let half = throughput(&[function("fast", 1024, 400.0)]);
         assert!(half.contains("2.56 GB/s"), "{half}");
-        // A single process gives no interval.
+        // The headline of a single process has no interval.
         let once = verdicts(&TOPIC, &[answer(&SPEED, json!([rows[1]]))]);
         assert_eq!(once, ["Kiln's AES-256-XTS encrypts 5.12 GB/s on one core"]);
     }

@@ -173,8 +173,8 @@ fn percent(result: &Kunit) -> String {
     }
 }
 
-/// Returns the algorithms of the rows that differ, without duplicates. Rows with short messages are
-/// ignored.
+/// Returns the algorithms of the rows in which KUnit's and Kiln's results differ, without
+/// duplicates. Rows with short messages are ignored.
 pub(super) fn algs_that_differ(rows: &[Row]) -> Vec<String> {
     let differs = |r: &&Row| is_compared(r) == Some(Agreement::Differ);
     let mut algs: Vec<String> = rows
@@ -186,9 +186,10 @@ pub(super) fn algs_that_differ(rows: &[Row]) -> Vec<String> {
     algs
 }
 
-/// For each row that differs, extends the interval to include that of the same row in another
-/// process. An effect of one process, such as the placement of its memory, is not a property of the
-/// code, so a row still differs only if it differs in the same direction in both processes.
+/// For each row in which the two results differ, extends the interval of their ratio to include
+/// that of the same row in another process. An effect of one process, such as the placement of its
+/// memory, is not a property of the code, so the results still count as different only if they
+/// differ in the same direction in both processes.
 pub(super) fn confirm(rows: &mut [Row], again: &[Row]) {
     for row in rows {
         if is_compared(row) != Some(Agreement::Differ) {

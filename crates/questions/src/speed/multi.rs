@@ -88,7 +88,8 @@ pub(super) fn bench_all(
     })
 }
 
-/// Makes this thread a member of the team, with its own candidates and messages.
+/// Runs one of the other threads: creates its own candidates and messages, times them together with
+/// the leader, and sends one report before and one after the timing.
 fn follow(
     plan: &Plan,
     work: &Work,

@@ -162,7 +162,8 @@ impl Plan {
         let mut all: Vec<Spec> = Vec::new();
         for spec in sources.iter().flat_map(|s| s.algorithms()) {
             // Poly1305 exists in two forms, which differ in their prefix: with a key that is set
-            // once, and, in a kernel, with a key at the start of each message.
+            // once, and, in a kernel, with a key at the start of each message. Merge only specs
+            // with the same prefix.
             let same = |s: &&mut Spec| s.name == spec.name && s.prefix == spec.prefix;
             match all.iter_mut().find(same) {
                 Some(first) => first.more.extend(spec.more),

@@ -161,7 +161,7 @@ impl Run<'_> {
             .is_some_and(|end| Instant::now() >= end)
     }
 
-    /// Measures one table at the lengths `lens`.
+    /// Measures one table at the lengths `lens`. If the time is up, only counts them as left out.
     fn table(&mut self, work: Work, lens: &[usize], sources: &[&dyn Source]) -> Result<(), Error> {
         if self.stopped() || self.late() {
             self.left_out += lens.len();

@@ -179,7 +179,7 @@ fn fit(alg: &str, messages: &mut Messages) {
         .iter()
         .any(|name| alg.starts_with(name))
     {
-        // In ESP, the associated data ends with the IV.
+        // In ESP, the associated data ends with the IV, so copy the IV to its end.
         let prefix = messages.shape.prefix;
         for i in 0..messages.count() {
             let (iv, src) = messages.one_mut(i);

@@ -29,7 +29,7 @@ impl Sources {
         })
     }
 
-    /// Returns the number of libraries.
+    /// Returns the number of libraries that were loaded.
     pub(super) fn libraries(&self) -> usize {
         self.peers.count()
     }

@@ -320,7 +320,7 @@ fn call(name: &'static str, tier: Tier) -> Candidate<'static> {
 }
 
 /// Checks that API calls are compared with library calls, functions with a tree's functions, and
-/// functions that process several messages with other functions that do.
+/// functions that process several messages at once with functions of the same kind.
 #[test]
 fn like_is_compared_with_like() {
     let together = |c: Candidate<'static>| Candidate {

@@ -49,8 +49,8 @@ const PLACES: [(Place, bool); 4] = [
 /// first part is a multiple of a unit.
 const UNITS: usize = 20;
 
-/// In the context suites, one in this many cases processes several messages in parallel, if the
-/// algorithm has an implementation that can.
+/// In the context suites, one in this many cases processes several messages in parallel, if an
+/// implementation of the algorithm supports this.
 const ONE_IN_PARALLEL: usize = 4;
 
 /// A test of an implementation, with the expected result.
@@ -340,8 +340,8 @@ impl Case {
             Suite::Random => drawn(family, &mut rng, Context::Task),
             Suite::Contexts(policy) | Suite::Interrupted(policy) => {
                 let context = CONTEXTS[n as usize % CONTEXTS.len()];
-                // In contexts that do not allow sections, callers process one message after the
-                // other.
+                // Process messages in parallel only in contexts that allow sections. In the other
+                // contexts, callers process one message at a time.
                 let parallel = family.subjects.iter().any(|i| i.lanes().is_some())
                     && !refused_in(policy).contains(&context);
                 let parallel = parallel && rng.one_in(ONE_IN_PARALLEL);
@@ -530,8 +530,8 @@ fn forge(
                 )?;
             }
             let mut wrong = message.clone();
-            // The first byte of CCM's IV is not part of the nonce, and the last bytes are the
-            // counter.
+            // Flip only bits of the nonce. The first byte of CCM's IV is not part of it, and the
+            // last bytes are the counter.
             let nonce = match imp.alg().contains("ccm(") && wrong.iv.len() == 16 {
                 true => 1..15 - wrong.iv[0] as usize,
                 false => 0..wrong.iv.len(),

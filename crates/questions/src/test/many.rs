@@ -37,7 +37,7 @@ pub struct Many {
     pub in_place: bool,
     /// The context from which the call is made.
     pub context: Context,
-    /// Seed for the placement.
+    /// Seed for the placement of the messages in memory.
     pub rng: u64,
 }
 

@@ -1,5 +1,5 @@
-//! Runs the suites and returns rows: those that do not depend on a policy under each mask of tiers,
-//! then the others in every context.
+//! Runs the suites and returns rows. Suites that do not depend on a policy run first, under each
+//! mask of tiers; the others run in every context.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,8 +32,8 @@ pub struct Plan {
     pub cases: u64,
     /// Number of requests to the drivers of each algorithm under each mask.
     pub requests: u64,
-    /// Number of queues of messages per algorithm, under each mask that allows an implementation
-    /// that processes several messages at once.
+    /// Number of cases with several messages at once, per algorithm under each mask that allows an
+    /// implementation that processes several messages at once.
     pub many: u64,
     /// Number of cases per algorithm under each policy.
     pub in_contexts: u64,

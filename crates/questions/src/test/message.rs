@@ -17,7 +17,7 @@ pub struct Message {
     /// The key; empty if the function takes no key.
     pub key: Vec<u8>,
     pub iv: Vec<u8>,
-    /// Associated data.
+    /// Associated data; empty unless the function belongs to an AEAD.
     pub aad: Vec<u8>,
     /// The text to encrypt, decrypt or digest.
     pub text: Vec<u8>,
@@ -30,7 +30,7 @@ pub struct Message {
 pub struct Answer {
     /// The encrypted or decrypted text; empty for a hash.
     pub text: Vec<u8>,
-    /// The tag or digest.
+    /// The tag of an AEAD, or the digest of a hash; empty for other algorithms.
     pub tag: Vec<u8>,
     /// Content of the IV buffer after the call. The function may have changed it.
     pub iv: Vec<u8>,
@@ -39,9 +39,9 @@ pub struct Answer {
 /// How a message is divided, and which implementations process the pieces.
 #[derive(Clone, Debug, Default)]
 pub struct Cut {
-    /// Lengths of the associated data pieces.
+    /// Lengths of the pieces of the associated data.
     pub aad: Vec<usize>,
-    /// Lengths of the text pieces.
+    /// Lengths of the pieces of the text.
     pub text: Vec<usize>,
     /// An implementation that alternates with the tested implementation.
     pub other: Option<Impl>,
@@ -150,7 +150,8 @@ impl Message {
         if imp.alg() == "chacha20" && rng.one_in(4) {
             iv[1..4].fill(0xff);
         }
-        // In CCM, the first byte encodes the size of the length field (RFC 3610).
+        // For CCM, choose a length field in which the text's length fits. The first byte of the IV
+        // encodes the size of this field (RFC 3610).
         if imp.alg().contains("ccm(") && imp.iv_size() == 16 {
             let least =
                 1 + usize::from(self.text.len() > 255) + usize::from(self.text.len() > 65_535);

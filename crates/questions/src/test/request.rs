@@ -210,7 +210,7 @@ impl Desk {
             _ => from.len() - assoc.len(),
         };
         let wants = assoc.len() + message.text.len() + if decrypt { 0 } else { tag.len() };
-        // A list may hold more bytes than the request uses.
+        // In one request in four, make the lists longer than needed, which must do no harm.
         let more = if rng.one_in(4) { 1 + rng.below(40) } else { 0 };
         let in_place = rng.one_in(2);
         let short = |twist| usize::from(request.twist == twist);

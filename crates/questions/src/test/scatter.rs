@@ -104,7 +104,7 @@ impl Scattered {
         debug_assert!(data.is_empty());
     }
 
-    /// Returns the content of all pieces.
+    /// Returns the content of all pieces, in the order in which they form the message.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let pieces = self.pieces.iter();
         let all: Vec<&[u8]> = pieces.map(|p| self.buffer.bytes(self.span(p))).collect();
@@ -135,7 +135,7 @@ impl Scattered {
         let from = self.used.start.saturating_sub(AROUND);
         let to = (self.used.end + AROUND).min(high - low);
         let mut pieces = self.pieces.clone();
-        // If two pieces begin at the same position, the first one is empty.
+        // Sort by end, too: if two pieces begin at the same position, the first one is empty.
         pieces.sort_by_key(|p| (p.start, p.end));
         let mut at = from;
         for next in pieces.iter().map(Some).chain([None]) {

@@ -16,9 +16,9 @@ pub fn expected(alg: &str, mask: &[Tier]) -> Option<String> {
     RANKINGS.iter().find_map(found)
 }
 
-/// Returns the implementation that one file expects. A block has lines `alg = NAME` for the
-/// algorithms that share a ranking, followed by lines `TIER = END`. The last line with an allowed
-/// tier decides: the driver whose name ends in `-END` must be chosen.
+/// Returns the implementation that must be chosen according to one file. A block has lines `alg =
+/// NAME` for the algorithms that share a ranking, followed by lines `TIER = END`. The last line
+/// with an allowed tier applies: the driver whose name ends in `-END` must be chosen.
 ///
 /// # Panics
 /// Panics if the file is malformed.

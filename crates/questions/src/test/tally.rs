@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// Maximum number of failures that a row reports. Further failures are only counted.
 const TOLD: usize = 5;
 
-/// A case that failed.
+/// A failed case, as rows report it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Description of the wrong result and the case.
@@ -14,7 +14,7 @@ pub struct Failure {
     pub replay: String,
 }
 
-/// The results of an implementation.
+/// The results of an implementation: counts, and the failures that its row reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Number of cases that were run.

@@ -147,8 +147,8 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     // suites test the library's functions, too.
     let asked_for = args.suites.iter().any(|s| s == "library");
     let with_library = kinds.library && (touched.is_none() || asked_for);
-    // If no driver implements any of the named algorithms, the names either are those of library
-    // functions or are misspelt. Every shard then tests the library, so that every shard can detect
+    // If no driver implements any of the named algorithms, each name is either that of a library
+    // function or misspelt. Every shard then tests the library, so that every shard can detect
     // misspelt names.
     let is_driver = |row: &kiln_tree::Row| named(row.alg.as_deref().unwrap_or(""));
     let divided = args.algs.is_empty() || asked_for || outcome.rows.iter().any(is_driver);

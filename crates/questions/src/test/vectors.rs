@@ -23,7 +23,7 @@ pub struct Vector {
     pub message: Message,
     /// The ciphertext; empty for a hash.
     pub cipher: Vec<u8>,
-    /// The tag or digest.
+    /// The tag of an AEAD, or the digest of a hash; empty for other algorithms.
     pub tag: Vec<u8>,
 }
 
@@ -63,7 +63,8 @@ impl Vector {
 
 /// Returns all known answers of an algorithm.
 pub fn of(alg: &str) -> Vec<Vector> {
-    // Every algorithm's vectors are in its own folder, so the others need not be read.
+    // All vectors of an algorithm are in its cipher's folder, so the other folders need not be
+    // read.
     let all = Impl::find_all(alg);
     let folder = all.first().and_then(|imp| imp.folder());
     let own = VECTORS.iter().filter(|(name, _)| Some(*name) == folder);

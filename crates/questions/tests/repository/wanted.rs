@@ -1,4 +1,4 @@
-//! Decides whether tests that build a changed copy of the repository run.
+//! Decides whether to run the tests that build a changed copy of the repository.
 
 use std::env;
 use std::io::{stderr, Write};

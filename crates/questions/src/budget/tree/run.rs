@@ -129,8 +129,8 @@ fn select<'a>(all: &'a [Function], names: &[String]) -> Result<Vec<&'a Function>
             if !alike.is_empty() {
                 known = alike;
             }
-            // No similar name is suggested: sha3_update and sha256_update differ by three
-            // characters, but not by a typing error.
+            // Do not suggest a single similar name: sha3_update and sha256_update, for example,
+            // differ by only three characters, but neither is a misspelling of the other.
             return Err(Error::input(format!(
                 "the tree's library exports no function or algorithm '{name}': {}",
                 list(&known)
@@ -435,7 +435,8 @@ impl<'a> Bench<'a> {
             rounds: called.iter().map(round).collect(),
             ..Series::default()
         };
-        // The spread of the calls indicates how much the result of a rerun may differ.
+        // Use the spread of the calls as half the width of the interval, because it indicates how
+        // much the result of a rerun may differ.
         let reach = series.estimate().map_or(0.0, |e| e.high - e.best);
         let section_us = us(longest);
         let fastest = called

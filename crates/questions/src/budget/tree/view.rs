@@ -42,8 +42,8 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
     )
 }
 
-/// Of the functions whose names end in `_update`, only this one is a single call. It continues a
-/// CRC.
+/// Rows of functions whose names end in `_update` describe a series of calls. This function is the
+/// only exception: its rows describe a single call, which continues a CRC.
 const ONE_CALL: &str = "crc_t10dif_update";
 
 /// Explains the rows that stand for a series of calls, if any.

@@ -41,7 +41,7 @@ static void cell_run(u8 *dst, const u8 *src, size_t len, const u8 *iv, u8 *tag)
 		impl->cipher.encrypt(cell_context, dst, src, len, work);
 		break;
 	case KILN_AEAD:
-		/* In CCM, the IV begins with the counter size minus 1 (NIST SP 800-38C, A.2.1). */
+		/* A CCM IV begins with the length field's size in bytes, minus 1 (RFC 3610). */
 		if (same(impl->alg, "ccm(aes)"))
 			work[0] = 3;
 		impl->aead.seal(cell_context, dst, src, len, aad, sizeof(aad), work, tag,

@@ -80,7 +80,8 @@ pub(in crate::fpu) fn prove<Q: Question>(
         &|done, what| progress.report(done, what),
     )?;
     drop(progress);
-    // A shard may contain only suites without interrupt tests, or nothing at all.
+    // Accept a shard without rows: it may contain only suites without interrupt tests, or nothing
+    // at all.
     let (found, chosen) = chosen.into_inner().unwrap_or_default();
     let may_be_empty = session.share.shard().is_some() && found;
     let outcome = judge(

@@ -1,6 +1,7 @@
-//! `kiln fpu overhead`: compares the costs of several methods of calling a cipher: a direct
-//! function call, a request through the crypto API, through the simd helper or through cryptd's
-//! kworker, and a request to a driver for callers that cannot use any of these.
+//! `kiln fpu overhead`: compares the costs of several methods of calling a cipher. The methods are
+//! a direct function call, a request to the function's driver, a request through the simd helper or
+//! cryptd's kworker, a request to the scalar driver, and a request by a caller that excludes
+//! asynchronous drivers.
 //!
 //! All methods under all policies are measured in one process, interleaved, because the command is
 //! meant to compare different kernels: Linux up to 6.14 uses the simd helper with `legacy`

@@ -41,9 +41,9 @@ pub(super) struct Plan {
     pub key_bits: Vec<u32>,
     /// Message lengths in bytes.
     pub lens: Vec<usize>,
-    /// Numbers of data queues, each with its own thread.
+    /// Numbers of data queues to measure with. Each queue has its own thread.
     pub queues: Vec<usize>,
-    /// Numbers of messages in flight on each queue.
+    /// Numbers of messages to keep in flight on each queue.
     pub depths: Vec<usize>,
     /// Measuring time per row in seconds.
     pub seconds: f64,
@@ -71,7 +71,8 @@ impl Plan {
     /// Returns the ciphers to measure, one for each algorithm and key size.
     ///
     /// # Errors
-    /// Fails if the name of a cipher is unknown, or if a size or number is not supported.
+    /// Fails if the name of a cipher is unknown, or if a key size, a message length, or a number of
+    /// queues or of messages in flight is not supported.
     pub(super) fn subjects(&self) -> Result<Vec<Subject>, Error> {
         if let Some(n) = self.queues.iter().find(|&&n| n == 0 || n > 16) {
             return Err(Error::input(format!(

@@ -27,7 +27,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a driver with a spare core polls before it sleeps.
 const LINGER: Duration = Duration::from_micros(20);
 
-/// Runs the plan.
+/// Measures every combination of the settings in the plan, and returns one row for each.
 ///
 /// # Errors
 /// Fails if a cipher is unknown or the device is missing.

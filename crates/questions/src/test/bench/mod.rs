@@ -56,7 +56,7 @@ pub struct Bench {
 /// The result of opening a sealed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The tag was accepted.
+    /// The tag was accepted. The decrypted text was not checked.
     Accepted,
     /// The tag was rejected and the destination was wiped.
     Refused,
@@ -232,7 +232,7 @@ impl Bench {
             self.call_of(imp, Entry::SealMany, &args, layout.context, replay)?;
             same("tags", self.arena.bytes(Role::Tag), &tags)?;
         } else {
-            // One extra element, which must not be overwritten.
+            // Add an extra element, which `open_many` must not overwrite.
             let mut verdicts = vec![i32::MIN; all.len() + 1];
             let verdict = verdicts.as_mut_ptr() as u64;
             let args = [ctx, list, count, tag_size as u64, verdict];
