@@ -37,6 +37,14 @@ impl Cell<'_> {
             variant => format!("{} {variant}", self.cc),
         }
     }
+
+    /// Like [`Cell::name`], but also says if the build has no flags besides `-O2`.
+    fn described(&self) -> String {
+        match self.variant {
+            "default" => format!("plain {}", self.cc),
+            variant => format!("{} with {variant}", self.cc),
+        }
+    }
 }
 
 /// Returns the cost per byte of one build, from the rows of one process. `field` selects cycles or
@@ -161,28 +169,26 @@ pub(super) fn cells(runs: &Runs) -> Option<Row> {
     };
     let verdict = match judge(runs, fastest, slowest, &ratio) {
         Apart::Yes => format!(
-            "AES-CBC: {} takes {} times{} {}'s cycles",
-            slowest.name(),
+            "AES-CBC: slowest build takes {} times{} the fastest's cycles",
             figure(ratio.value),
-            ratio.interval(figure),
-            fastest.name()
+            ratio.interval(figure)
         ),
         Apart::No => format!(
             "AES-CBC: no difference of over 2 % found between {} builds",
             cells.len()
         ),
         Apart::CannotTell => format!(
-            "AES-CBC: {} takes {} times {}'s cycles, measured once",
-            slowest.name(),
-            figure(ratio.value),
-            fastest.name()
+            "AES-CBC: slowest build takes {} times the fastest's cycles, measured once",
+            figure(ratio.value)
         ),
         Apart::Disagree(_) => "AES-CBC: cannot tell, cycles and time disagree".to_string(),
     };
     let detail = format!(
-        "C code of AES-256-CBC at -O2: slowest build {}, fastest {} cycles/byte",
+        "C code of AES-256-CBC at -O2, cycles per byte: slowest {} by {}, fastest {} by {}",
         figure(slowest.cycles.value),
-        figure(fastest.cycles.value)
+        slowest.described(),
+        figure(fastest.cycles.value),
+        fastest.described()
     );
     let row = Row::estimate(&TOPIC, &ratio, "times", text).with_verdict(verdict);
     Some(row.with_detail(detail))
@@ -324,7 +330,7 @@ mod tests {
         assert_eq!(
             verdicts(&TOPIC, &answers(&SPREAD, PROCESSES)),
             [
-                "AES-CBC: gcc-12 ubsan takes 5.00 times (4.97 to 5.03) gcc-12's cycles",
+                "AES-CBC: slowest build takes 5.00 times (4.97 to 5.03) the fastest's cycles",
                 "Plain -O2: clang-14 takes 24.9 % (24.2 to 25.9) more cycles than gcc-12"
             ]
         );

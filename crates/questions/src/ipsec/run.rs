@@ -304,7 +304,7 @@ fn notes(plan: &Plan, settings: &Settings, outcome: &mut Outcome<Row>) {
              the network card's ring of 4096 packets is full"
                 .to_string(),
             format!(
-                "loses from: between the lowest rate with losses and the next lower rate tried, 9 % below. A rate has losses if over {} % \
+                "loses from: the rate at which losses begin. It lies between the lowest rate with losses and the next lower rate tried, which is 9 % lower. A rate has losses if over {} % \
                  of its packets are lost, or if the core usually needs over 10 ms to catch up afterwards. low, high: the range over \
                  all rounds, widened by one step of 9 % at each end",
                 100.0 * sweep::LOST

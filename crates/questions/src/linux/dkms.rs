@@ -31,7 +31,7 @@ can be unloaded after it served the first security association of the boot.
 Without the parameter prefer=1, Linux's drivers keep the highest priorities.
 If the parameters match no driver, the module refuses to load.
 
---sections N adds a load without a network (mode timer), which ends after N
+--sections N adds a load that needs no network: mode timer. It ends after N
 nested FPU sections. A task encrypts and decrypts sectors of 4 KiB (XTS) and
 messages of up to 4 KiB (ChaCha20-Poly1305). A timer interrupts the task, and
 the timer's softirq encrypts or decrypts 1 to 8 messages of 40 to 1372 bytes
@@ -92,8 +92,8 @@ pub(super) struct DkmsArgs {
     /// Number of times to load, use and unload the module while packets and disk writes continue
     #[arg(long, value_name = "CYCLES", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     cycles: u32,
-    /// The load without a network (mode timer) ends after this many nested FPU sections; 0 omits
-    /// this load
+    /// Also run a load that a timer drives, without a network, until this many nested FPU sections
+    /// were opened; 0 omits this load
     #[arg(long, value_name = "SECTIONS", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     sections: u64,
     /// Directory with the files of a whole Debian system, including DKMS and the kernel's headers.

@@ -20,7 +20,8 @@ modes: saved; scalar, without sections over sections; unsaved, the control, in
 which results must come out wrong.
 
 Exit status:
-  1 if anything was lost, too little was tried or the control found nothing
+  1 if registers were lost, if there were too few nested sections to judge, or
+    if the control, which saves no registers, showed no wrong result
 
 Examples:
   kiln linux nested

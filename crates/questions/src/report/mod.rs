@@ -11,7 +11,7 @@ use kiln_report::{gather, missing_shards, Options, Side};
 
 /// Turn JSON results into HTML, CSV, Markdown or KTAP
 ///
-/// Use this for an email, a patch or a bug report. A record is a JSON file that --json printed or
+/// Use this command to show results in an email, a patch or a bug report. A record is a JSON file that --json printed or
 /// --out wrote. The HTML page is a single file that loads nothing else. The page contains pictures,
 /// tables with intervals, the commands that repeat the measurements, and the records. A page
 /// therefore also serves as input for report and compare. In the tables, records of different

@@ -130,8 +130,9 @@ pub struct SpeedArgs {
     /// How to call ciphers: primitive, api or library [default: primitive for Kiln, all for a tree]
     ///
     /// primitive: call the cipher's function directly. api: send requests to a driver through the
-    /// crypto API. Kiln's driver is the one with the highest priority, unless --impl names drivers.
-    /// library: call a function that the tree's library exports, such as sha256().
+    /// crypto API. Of Kiln's drivers, only the one with the highest priority is measured, unless
+    /// --impl names others. library, only with --tree: call a function that the tree's library
+    /// exports, such as sha256().
     #[arg(long, value_name = "LEVEL")]
     level: Option<Level>,
     /// With --level api: memory layout of the requests, plain or tcrypt

@@ -156,9 +156,10 @@ pub struct TestArgs {
     /// With --tree: let testmgr run each random test N times [default: 100, as in the kernel]
     #[arg(long, value_name = "N", requires = "tree", value_parser = clap::value_parser!(u32).range(1..))]
     fuzz: Option<u32>,
-    /// With --tree: run only these oracles: all, or some of memory, context, values, sequence,
-    /// leaks, failures, fill, queues, sharing, registers, features, bounds. Suites then run only if
-    /// --suite names them. 'none' runs only suites [default: all oracles; with --suite: none]
+    /// With --tree: run only these oracles (docs/TREES.md explains them), or 'all' oracles: memory,
+    /// context, values, sequence, leaks, failures, fill, queues, sharing, registers, features,
+    /// bounds. Suites then run only if --suite names them. 'none' runs only suites [default: all
+    /// oracles; with --suite: none]
     #[arg(
         long = "oracle",
         value_name = "LIST",
