@@ -2,7 +2,8 @@
 /*
  * Calls functions in a kernel tree's own objects from a bare C program. docs/bare.sh compares the
  * results with those that kiln measures for direct calls. This program shares no code with kiln: it
- * has its own loop and its own clock (the TSC compared with a chain of dependent multiplications).
+ * has its own loop and its own clock (the TSC, calibrated with a chain of dependent
+ * multiplications).
  *
  * Prints one line per function and length: symbol, bytes, cycles per call.
  */

@@ -41,8 +41,8 @@ fn count(inputs: &[Vec<u8>], run: impl Fn(&[u8]) -> bool) -> Result<usize, usize
     Ok(reached)
 }
 
-/// Checks that `run` panics for none of the target's inputs, and that it returns true for at least
-/// `least` of them.
+/// Checks that `run` does not panic on any of the target's inputs, and that it returns true for at
+/// least `least` of them.
 pub(crate) fn check(target: &str, least: usize, run: fn(&[u8]) -> bool) {
     let inputs = read(target).unwrap_or_else(|why| panic!("{why}"));
     let reached = count(&inputs, run)

@@ -155,7 +155,7 @@ struct kiln_library_delays {
 	unsigned long count;
 };
 
-/* contexts.c: runs a driver in every context allowed to call it. */
+/* contexts.c: runs a driver in every context from which it may be called. */
 
 enum kiln_where { KILN_IN_TASK, KILN_IN_BH_OFF, KILN_IN_SOFTIRQ, KILN_WHERES };
 enum kiln_type { KILN_TYPE_SKCIPHER, KILN_TYPE_AEAD, KILN_TYPE_HASH };

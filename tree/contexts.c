@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Runs a driver in every context allowed to call it: in a task, in a task with softirqs disabled,
- * and in softirqs raised by interrupts that arrive during the task's requests. Each answer is
- * compared with the answer of the tree's generic driver, which was computed beforehand without
- * interrupts. The tree's own build compiles this file, like glue.c.
+ * Runs a driver in every context from which it may be called: in a task, in a task with softirqs
+ * disabled, and in softirqs raised by interrupts that arrive during the task's requests. Each
+ * answer is compared with the answer of the tree's generic driver, which was computed beforehand
+ * without interrupts. The tree's own build compiles this file, like glue.c.
  */
 #include <linux/bottom_half.h>
 #include <linux/completion.h>

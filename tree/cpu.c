@@ -289,7 +289,7 @@ void kiln_glue_alternatives(const void *start, const void *stop, u32 *applied, u
 		}
 	}
 #ifdef X86_FEATURE_XCOMPACTED
-	/* XSAVEC writes the compacted format, which this feature selects. */
+	/* Set the feature bit of the compacted format, because XSAVEC writes that format. */
 	if (kiln_has(X86_FEATURE_XSAVEC))
 		kiln_set(&boot_cpu_data, X86_FEATURE_XCOMPACTED);
 #endif

@@ -23,8 +23,8 @@
 #endif
 
 /*
- * Since 6.16 the FPU state follows task_struct in memory, instead of being a member of it, and a
- * single function switches it.
+ * Since 6.16 the FPU state is not a member of task_struct, but follows it in memory, and
+ * switch_fpu() alone switches the state between tasks.
  */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
 #define KILN_SWITCH_FPU
@@ -136,7 +136,7 @@ u64 kiln_glue_fpu_policy(void *unused)
 	return kiln_fpu_policy_add(&ops);
 }
 
-/* Turns a task into one with user mode. Its user FPU state is considered to be in the registers. */
+/* Makes a task a user task. Its user FPU state is considered to be in the registers. */
 void kiln_glue_fpu_task(struct task_struct *task)
 {
 	struct fpu *fpu;

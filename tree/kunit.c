@@ -58,8 +58,8 @@ static void kiln_skip_benchmark(struct kunit *test)
 static struct hrtimer *kiln_armed;
 static bool kiln_in_timer;
 /*
- * Points to a flag that is 1 while a timer is armed; the source of interrupts reads it. NULL
- * outside suites.
+ * Points to the flag that tells the source of interrupts whether a timer is armed. NULL while no
+ * suite is running.
  */
 static unsigned char *kiln_armed_flag;
 

@@ -51,8 +51,8 @@ struct kiln_stepped {
 #define QUIET_CALLS 4
 #define MANY_STEPS 200000
 /*
- * Number of consecutive instructions, each already interrupted as often as wanted, after which
- * single-stepping stops (struct kiln_audit). The next section resumes single-stepping.
+ * Single-stepping stops after this many consecutive instructions that have all been interrupted as
+ * often as required (struct kiln_audit). It resumes in the next section.
  */
 #define IDLE 1024
 #define OUTSIDE_IDLE 512
@@ -74,7 +74,7 @@ struct kiln_stepped {
 #define STATE_SIZE 4096
 #define STATE_SSE BIT(1)
 #define STATE_TILES (BIT(17) | BIT(18))
-/* The state components of SSE, AVX and AVX-512, which has three. */
+/* The state components of SSE and AVX, and the three of AVX-512. */
 #define STATE_VECTORS (BIT(1) | BIT(2) | BIT(5) | BIT(6) | BIT(7))
 #define MXCSR_AT 24
 #define XMM_AT 160
@@ -269,7 +269,7 @@ static void kiln_step_calls(void)
 		steps += audit->steps;
 		if (audit->call + 1 < kiln_stepped->calls)
 			continue;
-		/* Library functions keep no state: call each message once. */
+		/* Library functions keep no state, so one call per message suffices. */
 		if (kiln_stepped->of_library || (steps > MANY_STEPS ? quiet : quiet >= QUIET_CALLS))
 			break;
 	}

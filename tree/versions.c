@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Functions that inline functions of the kernel call, and whose parameters depend on the version
- * and configuration of the kernel. The tree's own build compiles this file with the tree's headers,
- * so that a mismatch causes a compile error instead of a wrong result.
+ * Functions that are called from the kernel's inline functions, and whose parameters depend on the
+ * kernel's version and configuration. The tree's own build compiles this file with the tree's
+ * headers, so that a mismatch causes a compile error instead of a wrong result.
  */
 #include <linux/bug.h>
 #include <linux/cpumask.h>
@@ -23,8 +23,8 @@ void *kiln_alloc(size_t size, gfp_t flags);
 void kiln_warn(unsigned long ip, const char *file, unsigned int line);
 
 /*
- * The function's name has a suffix since 6.10. Its parameters include buckets since 6.11, and a
- * token since 7.1.
+ * These functions have had the suffix _noprof since 6.10, a buckets parameter since 6.11, and a
+ * token parameter since 7.1.
  */
 #ifdef DECL_BUCKET_PARAMS
 #ifndef DECL_KMALLOC_PARAMS
@@ -151,6 +151,6 @@ void kiln_glue_context(int n)
 }
 #endif
 
-/* The GFP flag that allocations have if they may sleep. */
+/* The GFP flag that is set for allocations that may sleep. */
 extern const unsigned int kiln_glue_gfp_sleeps;
 const unsigned int kiln_glue_gfp_sleeps = (__force unsigned int)__GFP_DIRECT_RECLAIM;

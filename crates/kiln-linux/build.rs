@@ -20,8 +20,8 @@ const FILES: [&str; 3] = [
     "kernel/tiers.def",
 ];
 
-/// A directory and a file name prefix. The files in the directory whose names begin with the prefix
-/// are also included.
+/// A directory and a file name prefix. All files in the directory whose names begin with the prefix
+/// are also embedded.
 const PATTERNS: (&str, &str) = ("kernel/load", "patterns");
 
 fn main() {

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The paths from which the program is built, in addition to the crates. Changes to other files,
+/// Files and directories outside `crates` that are built into the program. Changes to other files,
 /// such as documents and tests, do not add `-dirty` to the commit.
 const SOURCES: [&str; 6] = [
     "Cargo.lock",
@@ -89,8 +89,8 @@ fn git(root: &Path, args: &[&str]) -> Option<String> {
         .arg("--no-optional-locks")
         .args(args)
         .current_dir(root)
-        // Remove variables that a hook or a rebase may have set and that refer to another
-        // directory.
+        // A hook or a rebase may have set these variables, which would make git use another
+        // repository.
         .env_remove("GIT_DIR")
         .env_remove("GIT_WORK_TREE")
         .env_remove("GIT_INDEX_FILE")

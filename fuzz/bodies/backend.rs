@@ -1,5 +1,6 @@
-//! Runs a front end that uses real descriptors and modifies its memory while the device processes
-//! its rings. The device must not crash, and must serve the next driver on the same connection.
+//! Runs a front end that passes real file descriptors to the device and modifies the shared memory
+//! while the device processes the rings. The device must not crash, and must serve the next driver
+//! on the same connection.
 
 use std::cell::RefCell;
 

@@ -1,6 +1,6 @@
-//! Sends arbitrary vhost-user messages, with descriptors, to a device that accepts every request.
-//! The protocol code must not panic, a memory table must have 1 to 8 regions, and the sizes of
-//! answers and the number of sessions must stay within their limits.
+//! Sends arbitrary vhost-user messages, with file descriptors, to a device that accepts every
+//! request. The protocol code must not panic. It must pass on only memory tables with 1 to 8
+//! regions, and keep the sizes of answers and the number of sessions within their limits.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -11,7 +11,7 @@ use kiln_virtio::{Guest, Limits, Services};
 /// Payload sizes of some vhost-user messages. Inputs may use other sizes, too.
 const SIZES: [usize; 8] = [0, 8, 12, 40, 72, 632, 1072, 4096];
 
-/// Returns a descriptor of a file that no request expects.
+/// Returns a file descriptor for `/dev/null`. No request expects this file.
 fn descriptor() -> OwnedFd {
     thread_local! {
         static NULL: File = File::open("/dev/null").expect("every Linux system has /dev/null");

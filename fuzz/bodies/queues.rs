@@ -115,7 +115,7 @@ pub(crate) fn run(data: &[u8]) -> bool {
         for which in [Which::Control, Which::Data] {
             answered |= rig.serve(which).is_ok_and(|count| count.bytes_out > 0);
         }
-        // Requests and answers have at most 4 KiB plus headers, and the capacity of their vectors
+        // Requests and answers are at most 4 KiB long, plus headers. The capacity of their vectors
         // grows by doubling, so 64 KiB must be enough.
         assert!(rig.allocated() <= 64 << 10, "{} bytes", rig.allocated());
         rig.reset();

@@ -115,7 +115,7 @@ pub(crate) fn run(input: &[u8]) -> bool {
         create.emit(driver.features, &mut control);
         change(&mut control, of_control);
         let mut answer = [0; 16];
-        // The changes may have produced a destroy request. Its answer has one byte.
+        // The changes may have produced a destroy request, whose answer is one byte long.
         let used = driver.guest.control(&control, &mut answer);
         assert!(used == 16 || used == 1);
         let name = u64::from_le_bytes(answer[..8].try_into().expect("eight bytes"));
@@ -135,8 +135,8 @@ pub(crate) fn run(input: &[u8]) -> bool {
             0 => whole.answer_len(),
             n => usize::from(*n),
         };
-        // bytes() checks the answer: it has a status, has a result only on success, and contains no
-        // bytes from an earlier answer.
+        // bytes() checks that the answer has a status, has a result only on success, and contains
+        // no bytes from an earlier answer.
         driver.bytes(&mut request, room).is_ok()
     })
 }

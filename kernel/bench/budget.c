@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Measures how long the FPU sections of a task's long messages last, and how long they delay a
- * softirq that each interrupt raises and a kthread that each interrupt wakes.
+ * Measures how long the FPU sections are while a task processes long messages, and how long they
+ * delay other work. Each interrupt raises a softirq and wakes a kthread. The time from the
+ * interrupt until each of them runs is recorded.
  *
  * The active chunking strategy is compared with one section per message and with sections of pure
  * arithmetic. The three workloads alternate, so that noise from the host affects all of them

@@ -66,8 +66,8 @@ struct subject {
 static struct subject subjects[KILN_MAX_IMPLS][2];
 static u64 chain_at_start;
 /*
- * Number of runs replaced by pauses. The pauses count as runs, too, because tests plant stalls by
- * run number.
+ * Total length of the pauses, counted in runs. Tests plant stalls by run number, and a pause must
+ * advance this number as much as the runs that it replaces.
  */
 static u32 idle_runs;
 
@@ -381,14 +381,17 @@ static void fill(struct room *room)
 		x ^= x << 17;
 		at[i] = x >> 32;
 	}
-	/* The first byte of a CCM IV is the width of the length field minus 1: four bytes here. */
+	/*
+	 * The first byte of a CCM IV is L - 1, where L is the width of the length field in bytes.
+	 * Here, L is 4.
+	 */
 	for (i = 0; i < sizeof(room->iv); i++)
 		room->iv[i] = 3;
 }
 
 /*
- * Only a few implementations are left in the last rounds. Without a pause after each round, a
- * single stall as long as an SMI could affect several runs of all of them.
+ * Pauses after a short round. Only a few implementations are left in the last rounds, and without
+ * the pauses, a single long stall, such as an SMI, could affect several runs of each of them.
  */
 static void pause_after_round(struct kiln_calibration *c, u32 first_run)
 {

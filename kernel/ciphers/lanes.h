@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Passes messages of different lengths through lanes, which process one block of each message per
- * step. Hashes, MACs and CCM of several messages at a time share this; the including file defines
- * LANES first.
+ * step. Hashes, MACs and CCM share this code for processing several messages at a time. The
+ * including file defines LANES first.
  *
  * A run is a sequence of blocks that are contiguous in memory: CCM's first blocks, whole blocks of
- * text, the padded end, the outer hash of HMAC. Each run has at least one block. A pass takes as
+ * text, the padded end, or the outer hash of HMAC. Each run has at least one block. A pass takes as
  * many steps as the shortest run has blocks. Then the lanes whose runs have ended continue with the
  * next run of their message, or with a new message. Lanes without a message repeat the blocks of
  * another lane.
@@ -28,14 +28,14 @@ struct runs {
 };
 
 /*
- * begin_message() begins the first run of message @n, which continues from @state, in lane @i.
- * next_run() begins the next run of the lane's message. After the last run, it writes the result
- * and sets the stage to STAGE_IDLE. run_blocks() processes @blocks blocks in every lane. @lanes is
- * the structure that contains the struct runs.
+ * begin_message() begins the first run of message @n in lane @i, continuing from @state. next_run()
+ * begins the next run of the lane's message. After the last run, it writes the result and sets the
+ * stage to STAGE_IDLE. run_blocks() processes @blocks blocks in every lane. @lanes is the structure
+ * that contains the struct runs.
  *
- * @state is a parameter instead of a member of @lanes, because compilers would otherwise have to
- * assume that it overlaps the lanes, and would copy it in words. A vector load of these words waits
- * for all of them to reach the cache.
+ * @state is a parameter instead of a member of @lanes. Otherwise, compilers would have to assume
+ * that it overlaps the lanes and would copy it word by word, and a vector load of these words would
+ * have to wait until all of them have reached the cache.
  */
 struct lane_ops {
 	void (*begin_message)(void *lanes, u32 i, const void *state, size_t n);
@@ -60,7 +60,7 @@ static __always_inline void take_message(struct runs *r, u32 i, const struct kil
 	r->out[i] = m->dst;
 }
 
-/* Begins the run of the next @blocks blocks, of @block bytes each, of the lane's message. */
+/* Begins a run of the next @blocks blocks (@block bytes each) of the lane's message. */
 static __always_inline void begin_blocks(struct runs *r, u32 i, enum stage stage, size_t blocks,
 					 const size_t block)
 {

@@ -4,7 +4,7 @@
  *
  *	MD, MD_NAME(name)	the struct md; the full name of an entry point
  *	word_t		u32 or u64
- *	struct schedule	the message schedule that vectors compute
+ *	struct schedule	the message schedule, computed with vector instructions
  *	run(st, s, data, blocks, last, more)	hashes @blocks blocks at @data, then @more at @last
  *	wipe(s, st)	wipes the schedule, and also the state if it can depend on a key
  *	v_end()		VZEROUPPER, before a function returns

@@ -2,8 +2,8 @@
 /*
  * Hashes of several messages at a time: the template for SHA-1, SHA-2 and SM3 in every width.
  *
- * Within a message, each block waits for the previous one, and each round for the round before.
- * Several messages, one per lane, use the time that a single message would spend waiting.
+ * Within a message, each block waits for the previous block, and each round for the previous round.
+ * Processing several messages, one per lane, makes use of this waiting time.
  *
  * The including file defines:
  *
@@ -51,7 +51,7 @@ static __always_inline void get_digest(struct lanes *l, u32 i, u8 *out)
 	wipe_words(h, 8 * sizeof(word_t));
 }
 
-/* Begins the run of padded blocks that ends a hash; its last @n bytes are at @rest. */
+/* Begins the run of padded blocks that ends a hash. The last @n bytes to be hashed are at @rest. */
 static __always_inline void begin_end(struct lanes *l, u32 i, enum stage stage, const u8 *rest,
 				      size_t n)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Shared code of SHA-1 and SHA-256 with the SHA instructions. The including file defines:
+ * Code shared by SHA-1 and SHA-256 with the SHA instructions. The including file defines:
  *
  *	ROUNDS(i, w)	runs rounds 4i to 4i + 3 with the words @w
  *	SCHEDULE(w0, w1, w2, w3)	replaces w0 by words t ... t + 3; on entry, w0 to w3 hold
@@ -49,7 +49,7 @@ void hash##_end_sha_ni(const void *state, const u8 *data, size_t len, u64 bytes,
 	size_t more;                                                                  \
 										      \
 	assert_fpu_section();                                                         \
-	/* Pad before the rounds, so that both overlap. */                            \
+	/* Pad first, so that the padding overlaps with the rounds. */                \
 	more = md_pad(&hash##_md, last, data + len - rest, rest, bytes);              \
 	s = words_in(state);                                                          \
 	run(&s, data, len / hash##_md.block, swap);                                   \

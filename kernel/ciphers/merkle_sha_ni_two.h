@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Two messages at a time with the SHA instructions. On Zen 5 SHA256RNDS2 has a latency of four
- * cycles, and one can start every second cycle. The rounds of one message therefore leave the unit
- * idle for half of the time. The limit for two messages is 128 cycles per two blocks, or 1.0 cycles
- * per byte. Both chains are then at their latency limit, so every delay costs time: in practice,
- * two blocks take 160 cycles, or 172 if four rounds of one message follow four rounds of the other
- * instead of alternating. One message of SHA-1 takes 122 cycles per block, six per SHA1RNDS4; the
- * same chain limits two messages to 0.95 cycles per byte, and in practice they take 1.12.
+ * Two messages at a time with the SHA instructions. On Zen 5, SHA256RNDS2 has a latency of four
+ * cycles, and one can start every other cycle. The rounds of a single message therefore leave the
+ * unit idle half of the time. The limit for two messages is 128 cycles per two blocks, or 1.0
+ * cycles per byte. Both chains are then at their latency limit, so every delay costs time. In
+ * practice, two blocks take 160 cycles, or 172 if the messages take turns every four rounds instead
+ * of every two. A single SHA-1 message takes 122 cycles per block, six per SHA1RNDS4. Its chain
+ * limits two messages to 122 cycles per two blocks, or 0.95 cycles per byte; in practice, they take
+ * 1.12.
  *
  * The including file defines, besides what merkle_sha_ni.h needs:
  *
- *	ROUNDS_OF_TWO(i, w)	ROUNDS of both messages: on the state registers x0 and y0 with the
- *				words w##0, and on x1 and y1 with w##1
+ *	ROUNDS_OF_TWO(i, w)	runs ROUNDS for both messages: on the state registers x0 and y0
+ *				with the words w##0, and on x1 and y1 with w##1
  *	LAST_ROUNDS(FOUR)	calls FOUR(), which runs four groups of four rounds, once for each
  *				16 rounds after the first 16
- *	WORDS(x, y)	the struct words of two registers; FIRST(s), SECOND(s): its registers
+ *	WORDS(x, y)	a struct words made of the two registers
+ *	FIRST(s), SECOND(s)	the first and second register of the struct words @s
  *	ADD_STATE(x, y, x_in, y_in)	adds the state x_in, y_in, from before the block, to x, y
  *	words_store(s, h)	converts the state to memory order
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Builds the last blocks of a message in vector registers. A block written to memory in smaller
- * pieces and read back at once cannot be forwarded from the store buffer. The load would wait until
- * the stores reach the cache, and they do so only after all older instructions, including those of
- * the previous blocks, have finished.
+ * Builds the last blocks of a message in vector registers. If a block were written to memory in
+ * smaller pieces and immediately read back with wider loads, the CPU could not forward the data
+ * from the store buffer. The loads would wait until the stores reach the cache, which they do only
+ * after all older instructions, including those of the previous blocks, have finished.
  */
 #ifndef KILN_CIPHERS_MERKLE_SIMD_H
 #define KILN_CIPHERS_MERKLE_SIMD_H
@@ -80,7 +80,7 @@ static __always_inline size_t md_pad(const struct md *md, u8 *last, const u8 *re
 	return all / md->block;
 }
 
-/* Returns the address of block @i: the first @blocks blocks are at @data, the others at @last. */
+/* Returns the address of block @i: the first @blocks blocks are at @data, the rest at @last. */
 static __always_inline const u8 *md_block_at(const struct md *md, const u8 *data, size_t blocks,
 					     const u8 *last, size_t i)
 {

@@ -6,8 +6,8 @@
  *
  *	MD, MD_NAME(name)	as for merkle_lanes.h
  *	WORD_BITS	32 or 64
- *	STATE(F)	F(i, v) for each word of the state: its index, and the name of the variable
- *			that holds it
+ *	STATE(F)	F(i, v) for each word of the state, where i is the index of the word and v
+ *			is the variable that holds it
  *	RUN_ROUNDS	a statement that runs all rounds of a block; it reads and overwrites the
  *			block's words x[0] ... x[15]
  *	FEED_FORWARD(old, new)	the sum (SHA) or XOR (SM3) of a state word before and after the

@@ -19,7 +19,7 @@
 	F(vaes_avx2, VAES_AVX2, "vaes-avx2", 600, true)                \
 	F(vaes_avx512, VAES_AVX512, "vaes-avx512", 800, true)
 #define AES_ALL(F) AES_SCALAR(F) AES_SIMD(F)
-/* Number of messages that are processed in parallel with CBC, which is serial within a message. */
+/* Number of messages encrypted in parallel with CBC, which is serial within a message. */
 #define AES_LANES_aesni 8
 #define AES_LANES_vaes_avx2 16
 #define AES_LANES_vaes_avx512 32

@@ -55,9 +55,9 @@ kiln_irq_trampoline:
 	pop %rbx
 	pop_clobbered
 	/*
-	 * If the interrupted code is being single-stepped (TF, bit 8 of the saved RFLAGS), trap and
-	 * leave the return to the host's handler, which has faster methods of stepping than the
-	 * trap flag.
+	 * If the interrupted code is being single-stepped (TF, bit 8 of the saved RFLAGS), execute
+	 * INT3, so that the host's handler performs the return. It has faster methods of stepping
+	 * than the trap flag.
 	 */
 	testb $1, 17(%rsp)
 	jnz 4f
@@ -75,7 +75,7 @@ kiln_irq_return_trap:
 /*
  * u64 kiln_gate(u64 (*fn)(void *arg), void *arg): calls fn in kernel mode and returns its result.
  * The user's FPU state is in the registers on entry and on return. On return, the general-purpose
- * registers and the stack below contain no data of fn except the result.
+ * registers and the stack below contain nothing left over from fn except its result.
  */
 	.globl kiln_gate
 	.type kiln_gate, @function

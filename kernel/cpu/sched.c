@@ -66,7 +66,7 @@ static bool is_eevdf(const struct cpu *cpu)
 	return cpu->scheduler != KILN_CFS_6_1;
 }
 
-/* Returns the sum, over all queued tasks, of the task's vruntime minus the vruntime of @t. */
+/* Subtracts the vruntime of @t from that of each queued task, and returns the sum. */
 static s64 sum_ahead(const struct cpu *cpu, const struct task *t)
 {
 	const struct task *other;
@@ -446,9 +446,9 @@ static void wake_up_queued(struct cpu *cpu, struct task *t)
 }
 
 /*
- * Wakes up a task of this CPU. Only a wakeup from an interrupt preempts the current task: a load
- * may wake a task before the timer is started, and without ticks the woken task would keep the CPU
- * forever.
+ * Wakes up a task of this CPU. Only a wakeup from an interrupt preempts the current task. A
+ * workload may wake a task before the timer is started. If that task preempted the current one, it
+ * would keep the CPU forever, because no ticks occur yet.
  */
 void wake_up(struct task *task)
 {

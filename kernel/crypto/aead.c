@@ -202,8 +202,8 @@ static __always_inline int crypt(struct crypto_request *req, const bool simd,
 	if (unlikely(!is_of_form(req, len, &aadlen)))
 		return -EINVAL;
 	/*
-	 * crypt_whole() needs all bytes of source and destination in a single entry each. No entry
-	 * is long enough for a sum that overflows 32 bits.
+	 * For crypt_whole(), source and destination must each fit in a single list entry. If a sum
+	 * overflows 32 bits, it exceeds the maximum length of an entry.
 	 */
 	if (unlikely(__builtin_add_overflow(assoclen, req->cryptlen, &in) ||
 		     __builtin_add_overflow(assoclen + len, decrypt ? 0 : tagsize, &out) ||

@@ -13,7 +13,7 @@ static struct crypto_alg *algs;
 static struct spinlock algs_lock;
 static u32 model = CRYPTO_MODEL_HELPER;
 
-/* Returns whether one of the models of @wanted already has a driver with the same name. */
+/* Returns whether a driver with the same name already exists in any of the models of @wanted. */
 static bool is_taken(const struct crypto_alg *wanted)
 {
 	const struct crypto_alg *alg;

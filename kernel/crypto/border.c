@@ -204,8 +204,8 @@ int kiln_crypto_op_crypt(void *arg, u32 slot, u8 *dst, const u8 *src, size_t len
 {
 	const struct kiln_crypto_op *op = arg;
 	/*
-	 * Neither @src nor @iv is written; the fields are not const because all requests share the
-	 * structure.
+	 * @src and @iv are only read here. The fields are not const, because all requests share
+	 * the structure.
 	 */
 	const struct kiln_submission s = {
 		.dst = dst,

@@ -18,10 +18,10 @@ static const struct fpu_policy *const policies[] = {
 /*
  * The section timer. RDTSC occupies the front end for 38 cycles. One RDTSC overlaps with work still
  * pending in the vector units, but two do not, and 76 cycles is more than the shortest sections
- * take. The timer therefore takes samples: after a timed section, it skips a number of sections
- * that is inversely proportional to the length of the timed one, and the next timed section counts
- * in the histogram for all skipped ones. Sections of six microseconds or more are all timed. The
- * cost is about 0.5% of the time in sections, or two cycles per section.
+ * take. The timer therefore samples: the shorter a timed section is, the more sections the timer
+ * skips after it. In the histogram, the next timed section then counts for itself and for all
+ * skipped ones. After a section of six microseconds or more, none are skipped. The cost is about
+ * 0.5% of the time in sections, or two cycles per section.
  *
  * A section's time starts when its policy begins to open it, because preemption or softirqs may be
  * off from then on. If an interrupt arrives before the section is open, the time starts after the
@@ -30,8 +30,9 @@ static const struct fpu_policy *const policies[] = {
 enum { FULL_TIME = 16384 };	/* TSC ticks; no section is skipped after one at least this long */
 
 /*
- * Starts to time a section. Raises the depth first: an interrupt that arrives earlier may use the
- * same array entry for its own section, and one that arrives later uses the next entry.
+ * Starts timing a section. Raises the depth before it fills the array entry. An interrupt that
+ * arrives before the depth is raised may use the same entry for its own section, whereas a later
+ * one uses the next entry.
  */
 static __always_inline void clock_start(struct cpu *cpu, u64 now, u8 irqs_seen)
 {
@@ -172,9 +173,9 @@ int kiln_fpu_policy_add(const struct kiln_fpu_ops *ops)
 }
 
 /*
- * The next three functions time sections that a hosted tree opens itself. The tree's calls may be
- * unbalanced: sections nested too deeply are counted but not timed, and an end without a beginning
- * is ignored.
+ * The next three functions time sections that a hosted tree opens itself. Because the tree's calls
+ * may be unbalanced, sections nested too deeply are counted but not timed, and an end without a
+ * beginning is ignored.
  */
 void kiln_section_time(struct kiln_section *section)
 {

@@ -35,8 +35,8 @@ static __always_inline u64 opaque(u64 x)
 }
 
 /*
- * Copies the first and the last word of @n bytes, which together cover all of them. Both words are
- * loaded before either is stored, so any overlap is handled.
+ * Copies @n bytes as two words, the first and the last, which may overlap. Both words are loaded
+ * before either is stored, so the source and the destination may overlap, too.
  */
 #define MOVE_TWO(type, d, s, n)                                                       \
 	do {                                                                          \
@@ -122,7 +122,7 @@ void *kiln_memcpy(void *dst, const void *src, size_t n)
 
 void *kiln_memmove(void *dst, const void *src, size_t n)
 {
-	/* As an unsigned number, the distance is below @n only if @dst is inside the source. */
+	/* The subtraction wraps, so the result is below @n only if @dst is inside the source. */
 	size_t ahead = (u8 *)dst - (const u8 *)src;
 
 	if (n <= 16)

@@ -13,8 +13,8 @@
 #include "patterns.h"
 
 /*
- * The type of a function with the longest argument list. Functions with fewer arguments ignore the
- * rest.
+ * Nine is the maximum number of arguments of any function. Functions with fewer arguments ignore
+ * the rest.
  */
 typedef u64 nine_t(u64, u64, u64, u64, u64, u64, u64, u64, u64);
 

@@ -54,8 +54,8 @@ static void ask_in_hardirq(struct cpu *cpu)
 		break;
 	case KILN_HARDIRQ_OVER_SOFTIRQ:
 		/*
-		 * Only a softirq that is being served counts; a task with softirqs disabled is
-		 * another context.
+		 * Test only while a softirq is being served. A task that has merely disabled
+		 * softirqs is a different context.
 		 */
 		if (in_serving_softirq())
 			ask(u);

@@ -56,7 +56,7 @@ static u32 in_flight(const struct kiln_esp_load *load)
 	       *(const volatile u32 *)&load->flow[1].in_flight;
 }
 
-/* Records when, for the first time after the high phase, no packet is waiting or in flight. */
+/* Records the first time after the high phase at which no packet is waiting or in flight. */
 static void note_recovery(struct kiln_esp_load *load)
 {
 	const u64 t = now(load);

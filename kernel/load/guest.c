@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Function calls that interrupts make while something else is tested. Each softirq calls the next
- * function of a list, with a message whose result is known; each hardirq does the same with the
- * functions that hardirqs may call.
+ * Calls functions from interrupts while something else is tested. Each softirq calls the next
+ * function in a list, with a message whose expected result is known. Each hardirq likewise calls
+ * the next of the functions that hardirqs may call.
  */
 #include <kiln/abi/load.h>
 #include <kiln/cpu.h>

@@ -199,7 +199,10 @@ u64 kiln_load_attach(void *arg)
 	return 0;
 }
 
-/* Called while interrupts do nothing: waits for pending softirqs and operations in flight. */
+/*
+ * Waits for pending softirqs and operations in flight. The caller must ensure that interrupts do
+ * not start new ones.
+ */
 u64 kiln_load_drain(void *arg)
 {
 	struct kiln_load *load = arg;

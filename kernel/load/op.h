@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Sides of a load whose operations may complete asynchronously. */
+/* Functions for load sides whose operations may complete asynchronously. */
 #ifndef KILN_OP_H
 #define KILN_OP_H
 

@@ -22,8 +22,8 @@ struct pattern {
 #include "../tiers.def"
 
 /*
- * Fills the registers from @want, waits @spins iterations, and writes the registers' contents to
- * @found. There is one function per vector width; call it inside a section.
+ * Fills the registers from @want, spins for @spins iterations, and writes the registers' contents
+ * to @found. There is one function per vector width; call it inside a section.
  */
 typedef void pattern_keep_t(const struct pattern *want, struct pattern *found,
 			    u64 spins);

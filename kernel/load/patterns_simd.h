@@ -4,12 +4,13 @@
  * defines:
  *
  *	PATTERNS(name)	name of an entry point of this width
- *	VECTOR, MOVE	a vector register's name without its number; its unaligned move
+ *	VECTOR, MOVE	a vector register's name without its number, and the instruction for an
+ *			unaligned move of it
  *	ONES(n)		instruction that sets vector n to all ones
  *	ALL(F)		F(n) for each vector
  *	MASKS(F)	F(n) for each mask register, or nothing
  *	CLOBBERS	list of all these registers, for the compiler
- *	END		what is required before a function returns, such as VZEROUPPER
+ *	END		instructions required before a function returns, such as VZEROUPPER
  */
 
 #include <kiln/fpu.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Patterns in 32 512-bit registers and eight masks. */
+/* Patterns in thirty-two 512-bit registers and eight mask registers. */
 #define PATTERNS(name) name##_zmm
 #define VECTOR "zmm"
 #define MOVE "vmovdqu64"

@@ -142,8 +142,8 @@ static bool take(struct run *run, const struct kiln_step *step)
 		return true;
 	case KILN_STEP_RUN:
 		/*
-		 * Count from the end of the previous step: requests may already have completed,
-		 * because a tick may have let other tasks run.
+		 * Add to the total of the previous steps. Some of the requests may already have
+		 * completed, because a tick may have let other tasks run.
 		 */
 		run->awaited += step->count;
 		return let_run(&run->later, run->awaited);

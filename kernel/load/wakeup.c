@@ -55,8 +55,8 @@ u64 kiln_wakeup(void *arg)
 	u32 i;
 
 	/*
-	 * Let the CPU's own kthreads, which have no work, run and go to sleep until none of them
-	 * has negative lag.
+	 * Let the CPU's own kthreads run until none of them has negative lag. They have no work, so
+	 * all they do is go to sleep.
 	 */
 	for (i = 0; i < SETTLE_YIELDS; i++)
 		yield();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Measures the cost of FPU sections in TSC cycles. The answer has one line `NAME MINIMUM MEDIAN`
- * per subject. Both numbers are from many single runs. The time that two TSC reads take is
- * subtracted.
+ * per subject. Each subject is run many times, and each run is timed individually. The time that
+ * two TSC reads take is subtracted.
  */
 #include <linux/irqflags.h>
 #include <linux/kprobes.h>

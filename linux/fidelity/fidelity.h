@@ -23,8 +23,9 @@
 
 /*
  * Returns the preempt count in the layout of the emulated CPU, with hardirqs from bit 16 and NMIs
- * from bit 20. Since Linux 7.2, hardirqs are at bit 24 and NMIs at bit 28. Below them is a count of
- * disabled hardirqs, which this function leaves out.
+ * from bit 20. Since Linux 7.2, hardirqs are at bit 24 and NMIs at bit 28, and the bits
+ * just below them count how many times hardirqs have been disabled. This function leaves that count
+ * out.
  */
 static inline u32 usual_preempt_count(void)
 {

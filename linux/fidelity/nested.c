@@ -60,7 +60,7 @@ static void fill(struct side *s)
 	memset(s->iv, 3, IV);
 }
 
-/* Encrypts. A task waits until a deferred request completes. Other contexts cannot wait. */
+/* Encrypts. If the request is deferred, a task waits for it. Other contexts cannot wait. */
 static int encrypt(struct side *s, bool task)
 {
 	int err;

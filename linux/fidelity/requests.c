@@ -5,9 +5,10 @@
  * step is one of
  *	S<transform>:<context>:<flags>:<count>	submit
  *	R<count>				let other tasks run until <count> more are answered
- *	[ ] ( )					FPU section, softirqs off
+ *	[ ]					open, close an FPU section
+ *	( )					disable, enable softirqs
  *	F<transform>				free the transform
- * A line of the answer describes consecutive requests with the same event:
+ * Each line of the answer describes a series of consecutive requests with the same event:
  *	first-last returned|answered error count [k] [w]
  * k means that the event occurred in a kernel thread, w that the result has wrong bytes.
  */
@@ -185,8 +186,8 @@ static bool take(struct run *run, const char *step)
 		if (sscanf(step, "R%u", &count) != 1)
 			return false;
 		/*
-		 * Wait for a running total: requests may already have completed, because a tick may
-		 * have let other tasks run.
+		 * Add to the total of the previous steps. Some of the requests may already have
+		 * completed, because a tick may have let other tasks run.
 		 */
 		run->awaited += count;
 		return let_run(&run->later, run->awaited);

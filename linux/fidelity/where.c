@@ -14,7 +14,10 @@
 
 enum { PATIENCE_MS = 1000 };
 
-/* Only one interrupt may be pending. The softirq that it raises may request the next one. */
+/*
+ * What the pending interrupt calls. Only one may be pending at a time, but the softirq that it
+ * raises may already request the next one.
+ */
 static void (*handler)(void *data);
 static void *handler_data;
 static bool handled;

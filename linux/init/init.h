@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The first program of a kernel that Kiln boots. Its only input is the file /orders in its
+ * The init program of the kernels that Kiln boots. Its only input is the file /orders in its
  * initramfs, and its only output is lines on the console.
  *
  * console.c APIs:
@@ -37,7 +37,7 @@ struct relay {
 
 /* Reads the available bytes. Returns false at the end of the pipe or on an error. */
 bool relay_read(struct relay *r);
-/* Writes the last line, if no newline ended it. */
+/* Writes the last line if it did not end with a newline. */
 void relay_end(struct relay *r);
 
 /*

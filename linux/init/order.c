@@ -6,7 +6,7 @@
  * The words of a command are separated by tabs:
  *	module PATH [PARAMETERS]	load a module (the kernel decompresses .ko.xz and similar)
  *	remove NAME			unload a module; if it is in use, retry for a few
- *					seconds, because users may release it with a delay
+ *					seconds, because its users may take a while to release it
  *	run PATH [ARGUMENT...]		run a program
  *	print PATH			print a file, line by line
  *	write PATH TEXT			write to an existing file

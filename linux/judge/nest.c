@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * A separate module that tests nested sections at a higher rate than IPsec reaches in a translated
- * guest. The task that loads the module encrypts and decrypts long messages as well as sectors, as
- * dm-crypt does. A timer interrupts the task, and a tasklet on the same CPU then encrypts and
- * decrypts packet-sized messages, as IPsec does. Each result is compared with one computed before
- * the timer started. Loading ends after `sections` nested sections.
+ * guest. The task that loads the module encrypts and decrypts long messages and also, like
+ * dm-crypt, disk sectors. A timer interrupts the task, and a tasklet on the same CPU then encrypts
+ * and decrypts packet-sized messages, as IPsec does. Each result is compared with one computed
+ * before the timer started. Loading ends after `sections` nested sections.
  */
 #include <crypto/aead.h>
 #include <crypto/skcipher.h>
@@ -100,7 +100,7 @@ static struct tasklet_struct tasklet;
 static bool stopping;
 static unsigned long interrupted_at;
 
-/* The tasklet updates the first four counters, the task the others. */
+/* The tasklet updates the first four counters, and the task updates the rest. */
 static struct {
 	u64 sent, wrong, interrupted, nested;
 	u64 pieces, pieces_wrong, ms;
@@ -193,8 +193,8 @@ static enum hrtimer_restart on_timer(struct hrtimer *unused)
 }
 
 /*
- * Restarts the timer only at the end, so that the task always makes progress and ksoftirqd, which
- * does not interrupt anything, is not needed.
+ * Restarts the timer only at the end. Otherwise the task might make no progress, and the tasklet
+ * might run in ksoftirqd, where it would not interrupt a section.
  */
 static void on_softirq(struct tasklet_struct *unused)
 {
@@ -223,7 +223,7 @@ static void run_task(void)
 {
 	const ktime_t began = ktime_get();
 
-	/* The timer interrupts the CPU that started it. */
+	/* Stay on this CPU, because the timer interrupts the CPU that started it. */
 	migrate_disable();
 	hrtimer_start(&timer, gap(), HRTIMER_MODE_REL_PINNED_HARD);
 	while (READ_ONCE(counts.nested) < sections && !signal_pending(current)) {

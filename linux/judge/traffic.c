@@ -77,7 +77,7 @@ static void fail(const char *what)
 	exit(1);
 }
 
-/* Fills a buffer with the output of SplitMix64 for @seed, such as a packet's number. */
+/* Fills a buffer with the output of SplitMix64, seeded with @seed. */
 static void fill(uint8_t *to, size_t len, uint64_t seed)
 {
 	for (size_t i = 0; i < len; i += 8) {
@@ -267,8 +267,8 @@ static void send_all(int fd, const char *address, uint64_t seconds)
 }
 
 /*
- * Writes the chunk's number into each sector. The other bytes are random but always the same. This
- * is cheap, so that most of the time is spent on the disk.
+ * Writes the chunk's number into each sector. All chunks share the same pseudorandom bytes for the
+ * rest. This is cheap, so most of the time is spent on the disk.
  */
 static void stamp(uint8_t *chunk, uint64_t number)
 {
@@ -396,7 +396,7 @@ static bool load(const char *path, const char *parameters)
 	return well;
 }
 
-/* Unloads the module. Retries, because removed associations release their drivers with a delay. */
+/* Unloads the module. Retries, because removed associations release their drivers only later. */
 static bool unload(void)
 {
 	const uint64_t begin = now();

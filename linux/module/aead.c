@@ -108,7 +108,8 @@ static noinline int crypt_pieces(const struct message *m)
 	int err = 0;
 
 	/*
-	 * Read the tag before writing the text, because in place, the text may overwrite the tag.
+	 * Read the tag before writing the text, which may overwrite the tag if the source and the
+	 * destination are the same.
 	 */
 	if (m->decrypt)
 		scatterwalk_map_and_copy(want, req->src, behind, m->tagsize, 0);

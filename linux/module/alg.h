@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * An implementation in ciphers/ as an algorithm of Linux's crypto API.
+ * Makes the implementations in ciphers/ available as algorithms of Linux's crypto API.
  *
  * skcipher.c, aead.c, shash.c APIs: kiln_KIND_setup, which fills in the fields of this kind
  * poly1305.c, crc32c.c APIs: the same, for hashes that receive their key differently in Linux

@@ -16,11 +16,11 @@ enum {
 	LONGEST = KILN_SECTION_BYTES,
 	/* Longest key to try for an algorithm without a maximum key length. */
 	ANY_KEY = 131,
-	/* Selects the key length for the comparison with a clone; see key_length(). */
+	/* Argument of key_length() for comparing a driver with its clone. */
 	KEY = 16,
 	MAX_KEY = 2048,
 	MAX_TAG = 64,
-	/* All lengths up to EVERY are tested. It exceeds twice the largest step of any tier. */
+	/* Every length up to this is tested. It exceeds twice the largest step of any tier. */
 	EVERY = 288,
 	TIMES = 16,
 };
@@ -44,10 +44,7 @@ struct text {
 	u32 ivlen, aadlen, len, taglen;
 };
 
-/*
- * How to process a message: in one call, or in two pieces, the first of which ends at the offset
- * cut_of().
- */
+/* How to process a message: in one call, or in two pieces, split at the offset cut_of(). */
 struct way {
 	const struct kiln_impl *impl;
 	bool decrypt, pieces;
@@ -79,8 +76,8 @@ static void __init skcipher(struct room *r, const struct way *way, const struct 
 	if (m->len - cut)
 		crypt(r->ctx, dst + cut, m->text + cut, m->len - cut, iv);
 	/*
-	 * In modes with a tweak, processing pieces leaves a tweak in @iv. Restore the IV, because
-	 * functions for whole messages leave it unchanged.
+	 * In modes with a tweak, functions for pieces leave a tweak in @iv, but functions for whole
+	 * messages leave the IV unchanged. Restore the IV, so that both give the same result.
 	 */
 	if (ops->first)
 		memcpy(iv, m->iv, m->ivlen);
@@ -232,7 +229,7 @@ static const char *__init known_answers(struct room *r, const struct kiln_impl *
 		m.aad = m.iv + k->iv;
 		m.text = m.aad + k->aad;
 		at = m.text + k->text;
-		/* Do not compare the IV, which is not part of the known answers. */
+		/* Do not compare the resulting IV, because the known answers do not include it. */
 		fault = try_all(r, impl, &m, at, NULL, impl->kind == KILN_SKCIPHER ? NULL : at + k->cipher);
 		if (fault)
 			return fault;

@@ -16,15 +16,17 @@
 
 /*
  * Compares the implementation and its scalar code with the known answers in the cipher's directory,
- * and then with each other. The messages have lengths around all block and piece sizes, are
- * processed whole and in pieces, in both directions, and with forged tags. Returns NULL if all
- * results are right, otherwise a description of the first fault. Must be called in process context.
+ * and then with each other. The messages have lengths around all block and piece sizes. They are
+ * encrypted and decrypted, both whole and in pieces, and forged tags must be rejected. Returns NULL
+ * if all results are right, otherwise a description of the first fault. Must be called in process
+ * context.
  */
 const char *__init kiln_check(const struct kiln_alg *alg);
 
 /*
- * Compares the digest of a registered driver with that of a clone. Returns NULL if they are equal, or
- * if the driver has no key or this kernel does not clone such transforms.
+ * Compares the digest from a transform of a registered driver with the digest from the transform's
+ * clone. Returns NULL if they are equal, or if they are not compared because the driver has no key
+ * or this kernel cannot clone its transforms.
  */
 const char *__init kiln_check_clone(const struct kiln_alg *alg);
 

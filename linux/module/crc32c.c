@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * CRC32C. In Linux the key is the initial value. A descriptor contains only the current remainder,
- * at its beginning, because other code in Linux stores a remainder there directly.
+ * CRC32C. Linux passes the initial value of the CRC as the key. A descriptor's context consists of
+ * the current remainder alone, because other code in Linux writes a remainder directly into it.
  */
 #include <linux/string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Emulates the save of a nested section on one CPU: fills the registers, saves them, overwrites
- * them, restores them, and checks them.
+ * Emulates a nested section on one CPU: fills the registers, saves them, overwrites them, restores
+ * them, and checks that they have their original contents.
  */
 #include <linux/irqflags.h>
 #include <linux/module.h>
@@ -74,8 +74,9 @@ static bool same(const struct width *w, const struct pattern *a, const struct pa
 }
 
 /*
- * Returns the time that saving, restoring and wiping take. If @saved is false, returns the time
- * that reading the TSC takes, and leaves registers in the area.
+ * Fills, overwrites and reads the registers. If @saved is true, also saves and restores them, wipes
+ * the area, and returns the time that these three steps take. Otherwise, returns the time that
+ * reading the TSC takes, and leaves register contents in the area.
  */
 static u64 play(const struct width *w, struct room *room, u8 *area, const u8 *reset, bool saved)
 {

@@ -18,8 +18,8 @@ struct kiln_live {
 	/* number of rounds after which a register had changed, or the area was not wiped */
 	u32 wrong;
 	/*
-	 * controls: number of rounds in which changes of unsaved registers, or registers left in
-	 * the area, were not detected
+	 * number of control rounds in which a change to an unsaved register, or register contents
+	 * left in the area, went undetected
 	 */
 	u32 missed;
 	u64 least, median;	/* TSC cycles of saving, restoring and wiping */

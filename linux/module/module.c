@@ -21,7 +21,7 @@
 #include "live.h"
 #include "section.h"
 
-/* By default, use the tiers that have run in ring 0 of a kernel before 6.15 (docs/MODULE.md). */
+/* By default, use only tiers that have been tried in ring 0, before Linux 6.15 (docs/MODULE.md). */
 static char *tiers = "aesni,avx2";
 module_param(tiers, charp, 0444);
 MODULE_PARM_DESC(tiers, "instruction set tiers to use, or all; default: aesni,avx2, "
@@ -141,10 +141,11 @@ static void unregister_alg(struct kiln_alg *alg)
 }
 
 /*
- * The default random number generator is created at its first use, usually by the first security
- * association, and keeps the hmac(sha512) driver that is preferred then. It is never freed, so if
- * it held one of this module's drivers, the module could not be unloaded until a restart. Let it
- * take Linux's driver instead. Since Linux 7.1, only FIPS mode has this generator.
+ * Linux creates its default random number generator at the first use, usually by the first security
+ * association. The generator is never freed, and holds a reference to the hmac(sha512) driver that
+ * was preferred when it was created. If that were this module's driver, the module could not be
+ * unloaded until a reboot. To prevent this, create the generator now, while Linux's driver is
+ * preferred. Since Linux 7.1, only FIPS mode has this generator.
  */
 static void __init prepare_rng(void)
 {
@@ -201,8 +202,8 @@ static const char *__init find_fault(struct kiln_alg *alg)
 		alg->section_bytes = kiln_bytes_within(alg, max_section_us);
 	/*
 	 * Linux instantiates templates and loads modules for an algorithm only if no driver for it
-	 * is registered. Without this lookup, a driver that is not preferred could become the only
-	 * one.
+	 * is registered. Make Linux do so now. Otherwise, this module's driver could become the
+	 * algorithm's only driver although it is not preferred.
 	 */
 	if (!prefer && !unprepared)
 		crypto_has_alg(alg->impl->alg, 0, 0);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * FPU sections. Linux before 6.15 does not allow a section in a softirq that interrupts another
- * section; this file does. It saves the registers of the interrupted section to a per-CPU area and
- * restores them at the end, so drivers need neither cryptd nor scalar code in softirqs. The idea is
+ * section. This file makes such nested sections possible: it saves the registers of the interrupted
+ * section to a per-CPU area when the nested section begins, and restores them when it ends. Drivers
+ * therefore need neither cryptd nor scalar code in softirqs. The idea is
  * from "x86/fpu: Allow nested in-kernel use of FPU" (see references), but this file works on an
  * unmodified Linux.
  *
@@ -111,7 +112,7 @@ static const struct kernel_param_ops saves_ops = { .get = saves_get };
 module_param_cb(nested_saves, &saves_ops, NULL, 0444);
 MODULE_PARM_DESC(nested_saves, "number of nested sections");
 
-/* Returns whether nested sections are on and this is a softirq in which none is open yet. */
+/* Returns whether nested sections are enabled and this is a softirq that has not opened one yet. */
 static bool may_nest(void)
 {
 	return areas && READ_ONCE(nested) && in_serving_softirq() && !in_hardirq() && !in_nmi() &&
@@ -120,7 +121,8 @@ static bool may_nest(void)
 
 #ifdef CONFIG_CRYPTO_MANAGER_EXTRA_TESTS
 /*
- * Returns whether Linux's full tests request code without SIMD here. They may do so in any context.
+ * Returns whether Linux's extra self-tests have disabled SIMD on this CPU. They may do so in any
+ * context.
  */
 static bool disabled_for_test(void)
 {
@@ -139,8 +141,8 @@ static void begin_alone(bool save)
 	static const u32 mxcsr = MXCSR_DEFAULT;
 
 	/*
-	 * Disable preemption, because with PREEMPT_RT a softirq can be preempted. Softirqs do not
-	 * interrupt sections there.
+	 * With PREEMPT_RT a softirq can be preempted, so disable preemption. Softirqs do not
+	 * interrupt sections on such a kernel.
 	 */
 	preempt_disable();
 	this_cpu_write(nests.open, true);
@@ -194,7 +196,8 @@ void kiln_section_init(bool may_nest)
 	const u32 size = may_nest ? kiln_state_init() : 0;
 
 	/*
-	 * kiln_state_init() requires zeros before the first save. __alloc_percpu() provides them.
+	 * The area must be zero before the first save (see kiln_state_init()). __alloc_percpu()
+	 * returns zeroed memory.
 	 */
 	if (size) {
 		areas = __alloc_percpu(size, KILN_STATE_ALIGN);

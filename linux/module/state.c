@@ -14,9 +14,9 @@
 enum { STATE_LEAF = 0xd };
 
 /*
- * Both formats begin with the x87 and SSE registers and a header. The header's first field has a bit
- * for each component that was in use. The upper halves of the AVX registers are component 2, always
- * right after the header.
+ * Both formats begin with the x87 and SSE registers, followed by a header. The header's first field
+ * is a bitmap of the components that were in use. Component 2, the upper halves of the AVX
+ * registers, always directly follows the header.
  */
 enum { HEADER_AT = 512, AVX_END = 832, UP_TO_AVX = 7 };
 

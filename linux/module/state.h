@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Saves to memory the registers that code in a section may use, and restores them. Uses XSAVEC,
- * which omits unused state, if available, and XSAVE otherwise. Neither instruction is privileged.
+ * Saves and restores the registers that code in a section may use. If the CPU has XSAVEC, which
+ * omits unused state, saves with it, otherwise with XSAVE. Neither instruction is privileged.
  *
  * state.c APIs:
  *	kiln_state_init, kiln_state_save, kiln_state_restore, kiln_state_wipe
@@ -23,14 +23,14 @@ u32 kiln_state_init(void);
 void kiln_state_save(u8 *area);
 
 /*
- * Restores registers. An area of zeros resets all registers except MXCSR, which is loaded from byte
- * 24.
+ * Restores registers. An all-zero area resets all registers except MXCSR, which is still loaded
+ * from byte 24 of the area.
  */
 void kiln_state_restore(const u8 *area);
 
 /*
- * Overwrites the registers in an area with zeros, so that keys and plaintext of the interrupted code
- * do not stay there. The area must not have been wiped since the last save.
+ * Overwrites the saved register contents with zeros, so that the interrupted code's keys and
+ * plaintext do not remain in the area. Must be called at most once after each save.
  */
 void kiln_state_wipe(u8 *area);
 

@@ -36,7 +36,7 @@ static void skip(struct kiln_place *place, u32 n)
 
 		skip_used(place);
 		part = min(n, here(place));
-		/* If @part is 0, the list is shorter than the request's lengths. */
+		/* If @part is 0, the list contains fewer bytes than the request specifies. */
 		if (WARN_ON_ONCE(!part))
 			return;
 		place->offset += part;

@@ -16,7 +16,7 @@ struct traffic {
 	/* Number of session operations or messages per call to `work`. */
 	unsigned int operations;
 	void *(*open)(const char *driver, unsigned int len);
-	/* Returns 0, an error, or -EBADMSG if the result contains wrong bytes. */
+	/* Returns 0 on success, -EBADMSG if the result contains wrong bytes, or another error. */
 	int (*work)(void *of);
 	void (*close)(void *of);
 };

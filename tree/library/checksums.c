@@ -107,7 +107,7 @@ WRAPPER(raid6_gen_syndrome)
 	return 0;
 }
 
-/* The function updates existing parities, so start from zeros, the parities of empty disks. */
+/* The function updates existing parities. Start with those of zeroed disks, which are zeros. */
 WRAPPER(raid6_xor_syndrome)
 {
 	DISKS(dst, dst + size);
@@ -165,7 +165,7 @@ WRAPPER(xor_gen)
 	BLOCKS(4 * 512), .flags = KILN_LIBRARY_TASK
 #endif
 
-/* Begins the entry of a function that CHECKSUM_AS() has defined wrappers for. */
+/* Begins the table entry of a function whose wrappers are defined with CHECKSUM_AS(). */
 #define WITH_SUM(called) FUNCTION(called), .checksum = kiln_sum_##called
 
 const struct kiln_function kiln_checksums[] = {

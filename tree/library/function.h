@@ -71,8 +71,9 @@ extern const size_t kiln_hash_count, kiln_cipher_count, kiln_checksum_count;
 /* Macros that begin a table entry. The rest of the entry describes what the function computes. */
 #define FUNCTION(called) .name = #called, .call = kiln_##called, .symbol = called
 /*
- * Begins an entry for a series of calls, the last of which calls @last, or for an inline function,
- * which has no symbol but calls @last.
+ * Begins an entry for a series of calls or for an inline function, neither of which has a symbol of
+ * its own. @last is the last function in the series, or the function that the inline function
+ * calls.
  */
 #define SERIES(called, last) .name = #called, .call = kiln_##called, .symbol = last
 

@@ -342,9 +342,9 @@ STREAM(sm3, struct sm3_ctx)
 WEAK(mldsa_verify);
 
 /*
- * Verifies the signature of the tree's own test case, and returns the function's return value as
- * the result. If the first byte of the given message is odd, the last byte of the signed message is
- * left out, so that verification fails.
+ * Verifies the signature from the tree's own test case, and stores the return value of
+ * mldsa_verify() as the result. If the first byte of the given message is odd, the last byte of the
+ * signed message is left out, so that verification fails.
  */
 #define MLDSA(set)							\
 	WRAPPER(mldsa##set)						\

@@ -44,8 +44,8 @@ static void (*const kiln_oracles[])(struct kiln_examine *order) = {
 static bool kiln_examines;
 
 /*
- * Reports that code changed the preempt count, and restores it, because otherwise the code that runs
- * next would be blamed.
+ * Checks that the preempt count is still @count. If it is not, reports that @what has changed it,
+ * and restores it, so that the code that runs next is not blamed.
  */
 static void kiln_keep_count(int count, const char *what)
 {
@@ -470,8 +470,9 @@ void kiln_message_seal(struct kiln_subject *s, struct kiln_message *m, unsigned 
 }
 
 /*
- * Decrypts twice, with different previous contents of the buffer. Bytes that differ afterwards were
- * not written by the driver. For example, an IV generator does not write the IV.
+ * Decrypts twice, into buffers that were first filled with different bytes. Where the two results
+ * differ, the driver has not written to the buffer. For example, an IV generator does not write the
+ * IV.
  */
 void kiln_message_open(struct kiln_subject *s, struct kiln_message *m)
 {

@@ -2,8 +2,8 @@
 /*
  * Memory: a driver must access only the memory that a request names. The oracle guards the key, the
  * IV, the digest, each list entry, and everything that the tree allocates during a request
- * (transforms, request contexts, temporary buffers). In the first run each of these ends at an
- * unmapped page, in the second run each begins right after one. An access to any other memory
+ * (transforms, request contexts, temporary buffers). In the first run, each of these ends at an
+ * unmapped page. In the second run, each begins right after one. An access to any other memory
  * crashes the process at the offending instruction, in C or in assembly. Freed memory is unmapped.
  *
  * The source and the rest of each page are compared with their previous contents. The answer must
@@ -242,9 +242,9 @@ check:
 }
 
 /*
- * Returns whether decryption has written a byte that differs from the text. An IV generator treats
- * the IV at the start of the text as associated data, so it may also copy the bytes of the IV from
- * the ciphertext unchanged.
+ * Returns whether decryption has written a wrong byte. Every byte written must match the original
+ * text, with one exception: in the IV at the start of the text, which an IV generator treats as
+ * associated data, bytes may also be copied unchanged from the ciphertext.
  */
 static bool kiln_writes_wrong(const struct kiln_subject *s, const struct kiln_message *m)
 {
@@ -287,8 +287,8 @@ static void kiln_cipher_memory(struct kiln_examine *order, struct kiln_subject *
 }
 
 /*
- * Hashes in one call, or in several updates with the state moved to different memory after each
- * update.
+ * Hashes in one call, or in several updates. After each update, the state is exported to guarded
+ * memory and imported again.
  */
 static int kiln_hash_layout(struct kiln_subject *s, struct kiln_message *m,
 			    const struct kiln_layout *layout, enum kiln_place place, u8 *result,
@@ -306,7 +306,7 @@ static int kiln_hash_layout(struct kiln_subject *s, struct kiln_message *m,
 	state = kiln_fence(s->state, place == KILN_AT_START);
 	if (!state)
 		return -ENOMEM;
-	/* This request hashes the whole message; it also sets the callback for the steps below. */
+	/* Hash the whole message first. This also sets the callback for the steps below. */
 	error = kiln_ask(s, &call);
 	for (i = 0; !error && i < src.count; i++) {
 		const unsigned int n = min(left, src.piece[i].len);
@@ -335,7 +335,7 @@ static int kiln_hash_layout(struct kiln_subject *s, struct kiln_message *m,
 	return error;
 }
 
-/* Hashes a message in those of the first @layouts layouts that apply to a hash. */
+/* Hashes a message in each of the first @layouts layouts, except those that are in place. */
 static void kiln_hash_memory(struct kiln_examine *order, struct kiln_subject *s,
 			     struct kiln_message *m, unsigned int len, unsigned int layouts,
 			     u64 *draw)
@@ -408,7 +408,10 @@ void kiln_examine_memory(struct kiln_examine *order)
 				       111, 112, 127, 128, 129, 144, 160, 192, 224, 239, 240, 255, 256,
 				       257, 272, 288, 304, 320, 368, 384, 400, 496, 511, 512, 513, 528,
 				       768, 1024, 1040, 2047, 2048, 4080, 4095, 4096, 4097, 6144 };
-	/* Associated data lengths. They cover several pages and the ends of batches of blocks. */
+	/*
+	 * Lengths of associated data. Some exceed a page, others are near the end of a batch of
+	 * blocks.
+	 */
 	static const u16 aads[] = { 64, 100, 257, 4097, 63, 65, 127, 128, 129, 255, 256, 511, 512, 513,
 				    1023, 1024, 4080, 4095, 4096 };
 	const unsigned int many = order->thorough ? ARRAY_SIZE(aads) : 4;

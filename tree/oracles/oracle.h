@@ -35,7 +35,7 @@ void kiln_violated_at(const char *rule, const char *what, const unsigned long *a
 		      unsigned int n);
 /* Collects return addresses, innermost first. Returns their number. */
 unsigned int kiln_trace(const void *frame, unsigned long *to, unsigned int most);
-/* Reports a violation by the caller of this function. The tree's vsnprintf() formats the text. */
+/* Reports a violation and the caller's backtrace. The tree's vsnprintf() formats the text. */
 void kiln_violates(const char *rule, const char *format, ...) __printf(2, 3);
 
 /* services/guard.c: allocates blocks that end at an unmapped page, or begin right after one. */
@@ -44,7 +44,7 @@ void *kiln_fence(unsigned long size, bool at_start);
 void kiln_unfence(void *p);
 /* Sets the fill byte for allocated heap memory; -1 disables filling. */
 void kiln_fill(int byte);
-/* Makes the allocation with this number fail, counted from 0. With -1, no allocation fails. */
+/* Makes allocation @nr from now fail, counted from 0. If @nr is -1, no allocation fails. */
 void kiln_fail(long nr);
 /* Return the number of allocations since kiln_fail(), and of unfreed blocks since kiln_mark(). */
 unsigned long kiln_allocations(void);

@@ -9,15 +9,16 @@
  *	-EINPROGRESS	the answer
  *	-EBUSY		-EINPROGRESS when the request leaves the backlog, and then the answer; only with
  *			CRYPTO_TFM_REQ_MAY_BACKLOG
- *	anything else	nothing: this was the answer; -ENOSPC only without CRYPTO_TFM_REQ_MAY_BACKLOG
+ *	anything else	nothing, because this was the answer; -ENOSPC only without
+ *			CRYPTO_TFM_REQ_MAY_BACKLOG
  *
  * Requests of one transform must complete in the order they were submitted. The queue may also be
  * full when a template submits a request in a child's callback; the template's caller must not
  * notice this.
  *
  * When the callback gets the answer, the caller owns the request again. The callback frees the
- * request, so that a later access crashes. Hashes are continued by another request, by another
- * transform, and by a clone of the transform.
+ * request, so that a later access crashes. A hash that is in progress is also continued by another
+ * request, by another transform, and by a clone of the transform.
  */
 #include <linux/bottom_half.h>
 #include <linux/err.h>
@@ -34,7 +35,7 @@
 #define MESSAGES 3
 #define FORGED 1		/* index of the request whose tag is wrong */
 #define MOST (3 * KILN_QUEUE_LENGTH)
-/* Maximum number of steps in a request. Each step waits for all other requests. */
+/* Maximum number of asynchronous steps in a request. Each may wait behind all other requests. */
 #define ROUNDS 32
 
 /* This function was added in 6.4, but some later trees lack it. */
@@ -80,7 +81,10 @@ static const struct kiln_filling {
 
 enum kiln_backlog { KILN_NO_BACKLOG, KILN_ALL_BACKLOG, KILN_SOME_BACKLOG, KILN_BACKLOGS };
 
-/* Which requests find SIMD unusable, and may therefore be deferred to cryptd. */
+/*
+ * Sets of requests for which SIMD is made unusable, so that they may be deferred to cryptd: none,
+ * all, or the first half.
+ */
 enum kiln_simd { KILN_SIMD_ON, KILN_SIMD_OFF, KILN_SIMD_OFF_FIRST, KILN_SIMDS };
 
 static void kiln_set_simd(bool usable)

@@ -112,7 +112,8 @@ static struct kiln_child *kiln_add(const struct crypto_alg *alg, const char *nam
 }
 
 /*
- * Returns whether the algorithm uses a primitive for which all modes are defined: AES or SHA-256.
+ * Returns whether the algorithm uses AES or SHA-256, the primitives for which all modes are
+ * defined.
  */
 static bool kiln_is_usual(const char *alg)
 {
@@ -120,10 +121,10 @@ static bool kiln_is_usual(const char *alg)
 }
 
 /*
- * Returns whether an instance is used as a child of other templates. For each template, these are
- * the instances over usual primitives, one per algorithm name. Until the first of them is found,
- * the template's first instance is used instead. A template that takes pairs contributes only its
- * first instance, because each child of the pair has already been tried on its own.
+ * Returns whether an instance is used as a child of other templates. Each template contributes its
+ * instances over usual primitives, one per algorithm name. If the template's first instance is of
+ * another kind, it is used too. A template that takes pairs contributes only its first instance,
+ * because each child of the pair has already been tried on its own.
  */
 static bool kiln_is_representative(const struct kiln_child *child)
 {
@@ -183,8 +184,8 @@ static void kiln_try(struct kiln_tried *tried, const char *inner, int type)
 				     CRYPTO_ALG_TYPE_AHASH };
 	/*
 	 * Bit 0 of the type distinguishes an lskcipher from a skcipher and an shash from an ahash;
-	 * the masks clear it, so that either matches. Before 6.7, without lskciphers, cryptd accepts
-	 * a skcipher only if the mask has all bits.
+	 * the masks clear it, so that either matches. Kernels before 6.7 have no lskciphers, and
+	 * their cryptd accepts a skcipher only if all bits of the mask are set.
 	 */
 #ifdef CRYPTO_ALG_TYPE_LSKCIPHER
 	static const u32 masks[] = { 0xe, 0xf, 0xe };
@@ -237,13 +238,14 @@ static bool kiln_try_pair(struct kiln_tried *tried, const char *a, const char *b
 	return tried->made > made;
 }
 
-/* Finds a pair of algorithm names that fits. The template chooses the drivers. */
+/* Finds a pair of algorithm names that the template accepts. The template chooses the drivers. */
 static void kiln_find_pair(struct kiln_tried *tried)
 {
 	/*
-	 * Pairs to try first. The members of the most common pair take keys of common sizes when
-	 * they serve as fixed partners in later pairs. A search cannot find poly1305 in current
-	 * kernels: it is a library function, and rfc7539 only compares the name.
+	 * Pairs to try first. The members of a pair that fits become the fixed partners in later
+	 * pairs, and those of the most common pair accept keys of common sizes. A search cannot
+	 * find poly1305 in current kernels, because it is a library function there, and rfc7539
+	 * only compares the name.
 	 */
 	static const struct {
 		const char *a, *b;
@@ -278,7 +280,7 @@ static void kiln_find_pair(struct kiln_tried *tried)
 	}
 }
 
-/* Tries the children from @from on. Each is tried in either position of the pair that fits. */
+/* Tries each child, starting at index @from, in both positions of the pair that fits. */
 static void kiln_try_pairs(struct kiln_tried *tried, unsigned int from)
 {
 	const unsigned int count = kiln_count;
@@ -337,8 +339,8 @@ static void kiln_tell_templates(void)
 }
 
 /*
- * Marks the children to try in pairs. These are the first drivers of algorithms that use a usual
- * primitive, and of algorithms that are not template instances. A single-block cipher must be a
+ * Marks the children to try in pairs. For each algorithm that uses a usual primitive or is not a
+ * template instance, this is the first driver. A single-block cipher is marked only if it is a
  * usual primitive.
  */
 static void kiln_mark_seeds(void)

@@ -3,10 +3,10 @@
  * Registers: a function must preserve the registers that belong to its caller, and must not rely on
  * register contents that are not guaranteed.
  *
- * Requests are made with the stack at each multiple of eight, and with unusual control bits in
- * MXCSR and the x87 control word. At the end of a section, these control bits, the direction flag,
- * the x87 stack and the upper halves of the vector registers must be the same as at the beginning
- * of the section.
+ * Requests are made with different stack alignments, in steps of eight bytes, and with unusual
+ * control bits in MXCSR and the x87 control word. At the end of a section, these control bits, the
+ * direction flag, the x87 stack and the upper halves of the vector registers must be the same as at
+ * the beginning of the section.
  *
  * Then a request is single-stepped. The host's trap handler compares callee-saved registers when a
  * function returns, checks for a frame pointer at each instruction, and fills the upper halves of
@@ -23,10 +23,10 @@
 
 /*
  * Single-stepping of a section ends after this many consecutive instructions that have been
- * executed before, because the section then repeats a loop. Within functions of the tree, the limit
- * is 64 times as high (audit.rs). Single-stepping restarts in each section. IDLE_THOROUGH is the
- * limit with --thorough. That limit is finite because otherwise a loop whose length is garbage
- * would be single-stepped for minutes.
+ * executed before, because the section is then assumed to repeat a loop. Within functions of the
+ * tree, the limit is 64 times as high (audit.rs). Single-stepping restarts in each section.
+ * IDLE_THOROUGH is the limit with --thorough. That limit is finite because otherwise a loop whose
+ * length is garbage would be single-stepped for minutes.
  */
 #define IDLE 1024
 #define IDLE_THOROUGH 16384
@@ -160,16 +160,16 @@ static void kiln_watch_sections(bool wanted)
 }
 
 /*
- * Message lengths. The first consists of the widest batches and a remainder of four blocks, which
- * most drivers process without vector instructions; the vector instructions of a narrower batch
- * would clear the upper halves that a wide batch left in use. The second has batches of every
- * width. The third ends inside a block.
+ * Message lengths. The first consists of the widest batches and a remainder of four blocks. Most
+ * drivers process this remainder without vector instructions. A longer remainder would be processed
+ * in a narrower batch, whose vector instructions would clear the upper halves that a wide batch
+ * left in use. The second length has batches of every width. The third ends inside a block.
  */
 static const u16 kiln_lengths[] = { 1088, 832, 47 };
 
 /*
- * Bytes after the result that belong to the answer. A function that treats garbage as part of a
- * length writes there, even if the result itself is right.
+ * Number of bytes after the result that are compared too. A function that treats garbage as part of
+ * a length writes there, even if the result itself is right.
  */
 #define BEYOND 1024
 
@@ -267,9 +267,9 @@ static int kiln_prepare(struct kiln_examine *order, struct kiln_subject *s, stru
 	int error;
 
 	/*
-	 * The upper halves of 32-bit arguments contain garbage. A function that uses the garbage as
-	 * part of a length must soon reach an unmapped page; in ordinary memory it would first
-	 * write gigabytes.
+	 * The upper halves of 32-bit arguments contain garbage. Use the guarded heap, so that a
+	 * function that treats the garbage as part of a length soon reaches an unmapped page. In
+	 * ordinary memory, it would write gigabytes first.
 	 */
 	kiln_guard(true);
 	error = kiln_message_alloc(m);
@@ -287,7 +287,7 @@ static int kiln_prepare(struct kiln_examine *order, struct kiln_subject *s, stru
 
 /*
  * Replaces the transform with another one that has the same driver and key. Returns whether the new
- * transform gives the same answer, which is not the case if the driver draws a salt for each
+ * transform gives the same answer. The answer differs if the driver draws a salt for each
  * transform, as echainiv does.
  */
 static bool kiln_answers_alike(struct kiln_examine *order, struct kiln_subject *s, u64 right)
@@ -321,7 +321,7 @@ void kiln_examine_registers(struct kiln_examine *order)
 	}
 	right = kiln_ask_shifted(0);
 	again = kiln_ask_shifted(0);
-	/* Compare only answers that are the same in each run: some drivers randomise them. */
+	/* Some drivers randomise their answers, so compare them only if two equal runs agree. */
 	kiln_watch_sections(true);
 	kiln_case.varied = "stack 8 bytes lower times";
 	for (i = 0; i < SHIFTS; i++) {

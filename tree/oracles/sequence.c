@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Sequence: checks calls that follow each other. A transform that has no key, or whose last key was
- * rejected, must reject requests. A second key must replace the first completely. In chaining
- * modes, a request leaves an IV that must continue the message. A hash must give the same digest
- * regardless of how the message is divided among update and finup calls, and of the point at which
- * the hash state is moved to another request.
+ * Sequence: checks sequences of calls. A transform that has no key, or whose last key was rejected,
+ * must reject requests. A second key must replace the first completely. In chaining modes, the next
+ * request must be able to continue the message with the IV that a request leaves. A hash must give
+ * the same digest regardless of how the message is divided among update and finup calls, and of the
+ * point at which the hash state is moved to another request.
  *
  * The parent compares which sizes, keys, tags and lengths the drivers of an algorithm accept.
  */
@@ -130,7 +130,7 @@ static void kiln_try_refused_key(struct kiln_examine *order, struct kiln_subject
 	before = kiln_answer(s, m, &error);
 	again = kiln_answer(s, m, &error);
 	kiln_draw_bytes(&draw, key, sizeof(key));
-	/* Compare only answers that are the same in each run: some drivers randomise them. */
+	/* Some drivers randomise their answers, so compare them only if two equal runs agree. */
 	if (error || before != again)
 		return;
 	len = kiln_refused(s, key, &by_driver);
@@ -312,7 +312,7 @@ static int kiln_crypt(struct kiln_subject *s, const u8 *from, u8 *to, unsigned i
 	return kiln_ask(s, &call);
 }
 
-/* Returns whether this is a mode for which the API defines the IV after a request. */
+/* Returns whether the API defines which IV a request in this mode leaves. */
 static bool kiln_must_chain(const char *alg)
 {
 	static const char *const modes[] = { "cbc(", "ctr(", "ofb(", "cfb(", "pcbc(" };

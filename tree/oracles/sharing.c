@@ -28,15 +28,15 @@
 #define IDLE 256
 #define IDLE_THOROUGH 1024
 /*
- * Maximum number of interrupts at one instruction, for a thorough examination. The other CPU
- * answers while the first one waits, which takes longer than a softirq, so the other CPU is asked
- * only once, and only for two pairs of lengths.
+ * Maximum number of interrupts at one instruction, for a thorough examination. Running the second
+ * request on the other CPU takes longer than running it in a softirq. With the other CPU, each
+ * instruction is therefore interrupted only once, and only two pairs of lengths are tried.
  */
 #define VISITS_THOROUGH 2
 #define PAIRS_FOR_PEER 2
 /*
- * Maximum number of checks whether the other CPU has completed its request. The number is limited,
- * because the other CPU may wait for a lock that the interrupted code holds.
+ * Maximum number of times to check whether the other CPU has completed its request. The number is
+ * limited, because the other CPU may wait for a lock that the interrupted code holds.
  */
 #define PATIENCE 4000
 #define SETTLES 64

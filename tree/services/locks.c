@@ -128,7 +128,7 @@ void SERVICE(_raw_spin_unlock_irqrestore)(struct spinlock *lock, unsigned long f
 	preempt_enable();
 }
 
-/* Take and release a lock of the services. They may be used in any context. */
+/* Take and release the services' own locks. Both functions may be called in any context. */
 unsigned long lock_irq(volatile unsigned char *lock)
 {
 	const unsigned long flags = kiln_local_irq_save();

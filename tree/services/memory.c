@@ -174,7 +174,7 @@ void memory_free(const void *p)
 	unsigned long flags;
 	unsigned int class;
 
-	/* Ignore NULL and ZERO_SIZE_PTR, which may be freed. */
+	/* Callers may free NULL and ZERO_SIZE_PTR, which has no effect. */
 	if ((unsigned long)p <= 16)
 		return;
 	if (guard_owns(p)) {
@@ -292,7 +292,7 @@ char *SERVICE(kmemdup_nul)(const char *from, size_t size, unsigned int gfp)
 	return duplicate(from, size, gfp);
 }
 
-/* Always copies the string. The kernel does not copy constant strings, but only to save memory. */
+/* Always copies the string. The kernel does not copy constant strings, which only saves memory. */
 const char *SERVICE(kstrdup_const)(const char *from, unsigned int gfp)
 {
 	return duplicate(from, ~0ul, gfp);

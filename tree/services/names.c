@@ -126,7 +126,7 @@ void SERVICE(mutex_init_generic)(struct sleeping_lock *lock)
 	SERVICE(__mutex_init)(lock);
 }
 
-/* Exits the kthread. A kthread that calls do_exit() exits like any other. */
+/* Exits the kthread, as kthread_exit() does. */
 _Noreturn void SERVICE(do_exit)(long code)
 {
 	SERVICE(kthread_exit)(code);

@@ -40,8 +40,8 @@ static bool is_readable(const void *at)
 
 /*
  * Collects return addresses inside the image by following the chain of frame pointers. The guarded
- * heap calls this function for each allocation, and system calls account for most of the time, so
- * each page is checked only once.
+ * heap calls this function for each allocation. Most of the function's time is spent in system
+ * calls, so each page is checked only once.
  */
 unsigned int kiln_image_trace(const void *frame, unsigned long *to, unsigned int most)
 {
@@ -87,8 +87,9 @@ unsigned int kiln_image_fault_trace(const void *stack, const void *frame, unsign
 }
 
 /*
- * Returns a description of the current call for use in reports: the case that an oracle examines,
- * otherwise the request that this thread makes, otherwise "".
+ * Returns a description of the current call for use in reports. This is the case that an oracle is
+ * examining or, outside the oracles, the request that this thread is making. If neither exists,
+ * returns "".
  */
 const char *kiln_image_case(void)
 {

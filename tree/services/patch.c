@@ -69,9 +69,9 @@ static void set_branch(const struct jump_entry *e, bool jump)
 }
 
 /*
- * Replaces the jumps that must be no-ops initially. A compiler cannot emit a no-op with the length
- * of a jump, so it emits a jump. In some configurations, objtool replaces the jump only in the
- * linked kernel, which does not exist here.
+ * Replaces jumps with no-ops where the branch must initially not be taken. A compiler cannot emit a
+ * no-op with the length of a jump, so it emits a jump. In some configurations, objtool replaces the
+ * jump only in the linked kernel, which does not exist here.
  */
 void patch_init(void)
 {

@@ -79,8 +79,8 @@ REFUSE(memdup_user_nul)
 REFUSE(sysfs_emit)
 
 /*
- * Names that the same functions have in 6.1, and functions that the iov_iter, vsprintf and bitmap
- * code of 6.1 references.
+ * For 6.1: functions from the lists above under their older names, and functions that its iov_iter,
+ * vsprintf and bitmap code references.
  */
 REFUSE(PageHeadHuge)
 REFUSE(PageHuge)

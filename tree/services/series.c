@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Calls a tree's assembly functions in the same way as the tree's own C code does. There is one
- * loop per calling convention, which makes all calls in one FPU section. tree/primitives lists each
- * function's convention. crates/kiln-tree/src/primitive.rs contains the conventions in the same
- * order.
+ * Calls a tree's assembly functions in the same way as the tree's own C code does. Each calling
+ * convention has its own loop. All calls of a loop are made in one FPU section. tree/primitives
+ * lists each function's convention. crates/kiln-tree/src/primitive.rs contains the conventions in
+ * the same order.
  *
  * IVs and initial states are copied for all messages at once, long before they are read. If each of
  * them were copied directly before the call that reads it, every measurement would include a
@@ -68,9 +68,9 @@ static inline void store128(u8 *to, const u8 *from)
 	one_##name(const struct kiln_primitive *p, const u8 *src, u8 *dst, u8 *iv, u8 *state)
 
 /*
- * The arguments are ctx, dst, src, and for some functions a number, which is a flag or the block
- * count. If a function processes several blocks per call, a companion function processes the
- * remaining blocks one by one.
+ * The arguments are ctx, dst and src. Some functions also take a number, which is either a flag or
+ * the block count. If a function processes several blocks per call, a companion function processes
+ * the remaining blocks one by one.
  */
 ONE(blocks)
 {
@@ -331,7 +331,7 @@ ONE(compress)
 		dst[i] = state[i];
 }
 
-/* Stores a checksum, XORed with extra, which is also the initial checksum. */
+/* Stores a checksum after XORing it with p->extra, which is also the checksum's initial value. */
 static inline void put_crc(const struct kiln_primitive *p, u8 *dst, u64 crc)
 {
 	crc ^= p->extra;

@@ -16,8 +16,8 @@
  *	{"event":"fault","what":W,"address":A,"driver":D,"case":C,"trace":[A,...]}	crash; the last event
  *	{"event":"done","initcalls":N}		success; the last event
  *
- * Each line is written by one system call, which preserves the vector registers, so that events can
- * be sent from any context, such as an FPU section or a softirq.
+ * Each line is written by one system call, which preserves the vector registers. Events can
+ * therefore be sent from any context, including FPU sections and softirqs.
  */
 #include "service.h"
 

@@ -9,9 +9,12 @@ static struct test *tests;
 static volatile unsigned char lock;
 
 /*
- * Returns the driver to name in a crash report: the driver that an oracle examines; otherwise the
- * driver whose test this thread runs, or for whose test it serves a request; otherwise the driver
- * of the most recently started test, which may wait for this thread; otherwise "".
+ * Returns the driver to name in a crash report. This is the first of the following that exists, or
+ * "" if none does:
+ *
+ * - the driver that an oracle is examining;
+ * - the driver whose test this thread is running, or for whose test it is serving a request;
+ * - the driver of the most recently started test, which may be waiting for this thread.
  */
 const char *kiln_image_test(void)
 {
@@ -65,8 +68,8 @@ void SERVICE(kiln_note_queued)(const void *request)
 }
 
 /*
- * Records which queued request this thread is now processing, or that it is processing none if
- * @request is NULL.
+ * Records which queued request this thread is now processing. If @request is NULL, the thread is
+ * not processing any.
  */
 void SERVICE(kiln_note_dequeued)(const void *request)
 {

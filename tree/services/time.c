@@ -4,7 +4,8 @@
  * each tick, whenever no task can run, and when a task starts to wait. If code polls jiffies in a
  * loop, the loader provides a clock thread that calls kiln_image_jiffies().
  *
- * Waits with a timeout are in a list, which is checked at each tick and whenever no task can run.
+ * Waits with a timeout are kept in a list, which is checked at each tick and whenever no task can
+ * run.
  */
 #include "service.h"
 
@@ -122,8 +123,8 @@ static void wake_late(void)
 
 /*
  * Hooks that kernel/cpu calls. time_tick() is called at each tick, in hardirq context. time_idle()
- * is called when no task can run; @since is the number of TSC ticks for which this has been the
- * case.
+ * is called when no task can run. @since is the time for which no task has been able to run, in TSC
+ * ticks.
  */
 void time_tick(void)
 {

@@ -39,8 +39,8 @@ impl Account {
         used
     }
 
-    /// Serves a control request that arrived as a vhost-user message. The control queue's metrics
-    /// count it as a message.
+    /// Serves a control request that arrived as a vhost-user message, and counts it as a message in
+    /// the control queue's metrics.
     pub(crate) fn message(&self, request: &[u8], answer: &mut [u8]) -> usize {
         self.by_message.store(true, Ordering::Relaxed);
         let start = Instant::now();
@@ -71,7 +71,7 @@ impl Account {
     }
 
     /// Returns whether the front end has sent session messages. Such a front end handles the
-    /// control queue itself, so the control queue does not reveal driver resets.
+    /// control queue itself, so that queue cannot show whether the driver was reset.
     pub(crate) fn is_by_message(&self) -> bool {
         self.by_message.load(Ordering::Relaxed)
     }

@@ -73,9 +73,8 @@ pub(crate) struct Backend {
     features: u64,
     /// Set when a driver has accepted features, and cleared when a ring starts.
     begun: bool,
-    /// Set when, with all rings stopped, a driver has accepted features or has reset the device.
-    /// Cleared once the entries at which the rings start have shown whether the driver is a new
-    /// one.
+    /// Set when a driver accepts features or resets the device while all rings are stopped.
+    /// Cleared by [`Backend::decide`] once it is known whether the driver is a new one.
     maybe_anew: bool,
     /// The file handed to a front end that requests memory for recording in-flight requests.
     inflight_file: File,
@@ -241,10 +240,10 @@ impl Backend {
     /// around.
     ///
     /// If the features or the status were set while all rings were stopped, every ring is checked,
-    /// because the next driver may start with any ring and could then use the old sessions. A ring
-    /// that was not used also starts from entry 0 after a pause, so the other rings are checked: if
-    /// one of them was used and has yet to start, this ring waits for it. If none of them was used,
-    /// the driver is treated as a new one.
+    /// because the next driver may start with any ring and could then use the old sessions. Entry 0
+    /// proves nothing about a ring that was not used, because such a ring also starts from entry 0
+    /// after a pause. It therefore waits if another ring was used and has yet to start. If no other
+    /// ring was used, the driver is treated as a new one.
     ///
     /// Otherwise, if sessions are created over the control queue, only that queue is checked:
     /// sessions prove that it was used, so entry 0 means a reset. A front end that sends sessions
@@ -303,8 +302,8 @@ impl Backend {
     }
 
     /// Prepares for a session that the front end creates with a message. If some rings are still
-    /// waiting for others ([`Backend::settle`]), it follows that this is a new driver that enables
-    /// fewer rings than its predecessor: a paused driver could not create a session.
+    /// waiting for others ([`Backend::settle`]), the driver must be a new one that enables fewer
+    /// rings than its predecessor, because a paused driver could not create a session.
     pub(crate) fn begin_session(&mut self) -> Result<()> {
         self.notice_status();
         if self.maybe_anew {
@@ -349,7 +348,8 @@ impl Backend {
         }
     }
 
-    /// Starts the rings that waited for another ring to show whether the driver was reset.
+    /// Starts the rings that [`Backend::settle`] held back until it was known whether the driver
+    /// was reset.
     fn start_waiting(&mut self) -> Result<()> {
         (0..self.vrings.len()).try_for_each(|i| self.start(i, true))
     }

@@ -1,11 +1,11 @@
-//! A child process of the main process. The main process never waits for it.
+//! Watches child processes of the main process without calling waitpid().
 //!
-//! When a process waits for a child that has exited, the kernel removes the child's directory in
-//! `/proc`, and detaches all mounts on that directory, in every mount namespace. The waiting
-//! process does this work. A front end may have mounted a file system there whose server never
-//! answers, or a file system that takes a long time to release. The main process therefore has no
-//! children that wait to be reaped ([`release_children`]): each child does this work itself while
-//! it exits.
+//! When a process reaps a child that has exited, the kernel removes the child's directory in
+//! `/proc`, and detaches all mounts on that directory, in every mount namespace. This work is done
+//! in the process that reaps the child, and can block it: a front end may have mounted a file
+//! system there whose server never answers, or one that takes a long time to release. The main
+//! process therefore does not reap its children ([`release_children`]). Instead, this work is done
+//! in each child while it exits.
 //!
 //! Once a child has been released, another process may get its process ID. A child is therefore
 //! identified by its pidfd, which reports its exit, accepts signals and, since Linux 6.15, provides
@@ -211,9 +211,9 @@ pub(crate) unsafe fn fork_with(flags: libc::c_int) -> io::Result<Option<(libc::p
     }
 }
 
-/// Starts a program in a child process. `Command::spawn` is unsuitable: it would wait for a child
-/// whose exec() failed, and panic because waiting fails ([`release_children`]). This function waits
-/// at most `patience` for exec() to fail.
+/// Starts a program in a child process. `Command::spawn` is unsuitable: if exec() fails, it waits
+/// for the child, and it would panic because that wait fails after [`release_children`]. This
+/// function waits at most `patience` to learn whether exec() has failed.
 pub(crate) fn start_program(mut command: Command, patience: Duration) -> io::Result<Child> {
     // A successful exec() closes the child's end of this socket pair without sending a message.
     let (mut failed, mut fails) = UnixStream::pair()?;

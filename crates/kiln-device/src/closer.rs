@@ -1,17 +1,17 @@
-//! Closes the sockets of front ends and metrics clients in child processes, because closing them
-//! can take a long time. Any other code that might wait for the other side of such a socket also
-//! runs in a child process.
+//! Closes the sockets of front ends and metrics clients in child processes, because closing a
+//! socket can take a long time. Other operations on these sockets that may have to wait for the
+//! peer also run in child processes.
 //!
 //! When a socket is closed, the kernel also drops its unread messages and the descriptors sent with
 //! them. Dropping the last reference to a file frees the file, which for a memfd takes 0.16 s of
 //! CPU time per GiB. A TCP socket with `SO_LINGER` waits for its peer, and a file on FUSE may wait
 //! for its server. Neither a timer nor SIGKILL ends all of these waits. Shutting a socket down
-//! wakes every process that waits on its other side, which takes longer the more of them there are.
-//! The main process therefore neither shuts down such a socket nor drops the last reference to it:
-//! a child process that has only this task does both.
+//! wakes every process that waits on its other side, which takes a long time if many processes
+//! wait. The main process therefore neither shuts down such a socket nor drops the last reference
+//! to it. A child process dedicated to this task does both.
 //!
-//! The main process never receives such a descriptor either, because every close() of a file on
-//! FUSE, not only the last, waits for the FUSE server (FUSE_FLUSH).
+//! The main process never receives the descriptors in such messages either, because every close()
+//! of a file on FUSE, not only the last, waits for the FUSE server (FUSE_FLUSH).
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -27,8 +27,8 @@ use crate::child::Child;
 /// occupies one of its owner's slots forever.
 pub(crate) const PROCESSES: usize = 8;
 
-/// Maximum number of descriptors per owner that wait for a child process. At this limit the owner's
-/// front ends can connect only after one of its child processes has exited.
+/// Maximum number of descriptors per owner that wait for a child process. Once this limit is
+/// reached, no more front ends of this owner can connect until one of its child processes exits.
 pub(crate) const LEFT: usize = 64;
 
 /// How long a child process may run before it is killed. Closing a TCP socket can block until the
@@ -39,13 +39,13 @@ const PATIENCE: Duration = Duration::from_millis(100);
 const AGAIN: Duration = Duration::from_millis(300);
 
 /// Minimum interval between two child processes that close sockets of the same owner, unless at
-/// least half of [`LEFT`] sockets are waiting. Sockets that end within this interval share the
-/// second child process, so that a front end that connects in a loop does not cost one child
+/// least half of [`LEFT`] sockets are waiting. The second child process closes all sockets that end
+/// within this interval, so that a front end that connects in a loop does not cost one child
 /// process per connection.
 const APART: Duration = Duration::from_millis(20);
 
 /// How long a front end is expected to take to exit or to read its answers after its connection has
-/// ended. Other front ends may wait for its slot during this time.
+/// ended. During this time, new front ends wait for its slot instead of being rejected.
 const READING: Duration = Duration::from_millis(500);
 
 /// The owner of a socket: the listening socket that a front end has connected to, identified by its
@@ -68,8 +68,8 @@ pub(crate) struct Closer {
     /// Guest processes and spare processes that have exited, but that the kernel has not released
     /// yet.
     unreleased: Vec<(Owner, Child)>,
-    /// The owners for which a child process that closes sockets was started recently, and when it
-    /// was started.
+    /// Each owner for which a child process was recently started to close sockets, with the start
+    /// time.
     started: Vec<(Owner, Instant)>,
 }
 
@@ -101,8 +101,8 @@ impl Closer {
     }
 
     /// Shuts down and closes a connection, or a listening socket along with the connections that it
-    /// has not accepted. A descriptor that is not a socket is just closed. A child process does the
-    /// work; a process that must not fork does it itself.
+    /// has not accepted. A descriptor that is not a socket is only closed. This is done in a child
+    /// process, unless this process must not fork.
     pub(crate) fn end(&mut self, owner: Owner, socket: impl Into<OwnedFd>) {
         let socket = socket.into();
         match self.forks {
@@ -117,9 +117,9 @@ impl Closer {
     /// closes its end, [`Closer::unread`] includes the connection in its count.
     pub(crate) fn end_held(&mut self, owner: Owner, stream: UnixStream) -> bool {
         let is_read = !self.forks || is_read(&stream);
-        // The front end's end of the connection may itself be in a message that was never received.
-        // A child process drops the messages, because otherwise the front end could never close
-        // that end.
+        // A message that was never received may contain the descriptor of the front end's own side
+        // of the connection, which the front end could then never close. A child process therefore
+        // drops these messages.
         match stream.try_clone() {
             Ok(copy) if !is_read => {
                 self.end(owner, copy);
@@ -183,8 +183,8 @@ impl Closer {
         self.unread.iter().filter(|u| u.owner == owner).count()
     }
 
-    /// Returns whether one of an owner's connections with unread answers ended so recently that its
-    /// front end may still be about to exit.
+    /// Returns whether one of an owner's connections ended less than [`READING`] ago and has
+    /// answers that its front end has not read yet.
     pub(crate) fn may_be_read(&self, owner: Owner) -> bool {
         let is_new = |u: &Unread| u.owner == owner && u.since.elapsed() < READING;
         self.unread.iter().any(is_new)
@@ -469,7 +469,7 @@ mod tests {
         }
     }
 
-    /// If this process dropped the last reference to what was sent, the test would block.
+    /// If this process dropped the last reference to the slow descriptor, the test would block.
     #[test]
     fn what_was_sent_is_closed_in_another_process() {
         let _alone = fork_alone();
@@ -516,9 +516,9 @@ mod tests {
         }
     }
 
-    /// The first child process is killed while it drops the slow descriptor. The next child process
-    /// must drop the message behind that descriptor, which contains the front end's end of the
-    /// connection.
+    /// The first message contains the slow descriptor, and the second message contains the front
+    /// end's side of the connection. The first child process is killed while it drops the first
+    /// message, so the next child process must drop the second one.
     #[test]
     fn a_descriptor_that_is_slow_to_close_saves_no_message_behind_it() {
         let _alone = fork_alone();
@@ -601,8 +601,9 @@ mod tests {
         assert!(all.iter().all(|mut ours| ours.write_all(&[1]).is_err()));
     }
 
-    /// A child process that never exits occupies a slot of its own listening socket only. Further
-    /// connections of that listening socket then wait instead of being closed by this process.
+    /// A child process that never exits occupies a slot of its own listening socket only. Once all
+    /// slots are occupied, further connections of that listening socket wait for a child process to
+    /// close them. This process does not close them itself.
     #[test]
     fn children_that_do_not_end_take_the_places_of_their_own_socket() {
         let _alone = fork_alone();

@@ -55,15 +55,15 @@ pub struct Config {
     pub queues: u16,
     /// Which thread serves the control queue.
     pub control: ControlBy,
-    /// Limits for each guest.
+    /// Limits on each guest's sessions, keys and requests.
     pub limits: Limits,
     /// Rate limits for each guest.
     pub rates: Rates,
     /// Maximum number of concurrent guests per socket.
     pub max_guests: usize,
     /// Maximum number of new guests per second on each socket, after an initial burst. Starting a
-    /// process for each new guest takes CPU time, which a front end that connects in a loop would
-    /// otherwise take from other guests.
+    /// process for each new guest takes CPU time, so without this limit a front end that connects
+    /// in a loop would slow down other guests.
     pub max_new_guests: u32,
     /// Maximum memory each guest may share, in bytes.
     pub max_memory: u64,

@@ -17,8 +17,8 @@ use crate::error::Error;
 use crate::memory::MAX_REGIONS;
 use crate::vhost_user::MAX_GET_INFLIGHT;
 
-/// Maximum number of file descriptors that a guest process has open for rings, for one message, and
-/// for itself. Descriptors of memory regions are not included.
+/// Maximum number of open file descriptors in a guest process, except those of memory regions. This
+/// includes the descriptors of the rings, those received with one message, and the process's own.
 const DESCRIPTORS: u64 = 256;
 
 /// Number of descriptors that the main process passes to a guest process: only the connection.
@@ -28,9 +28,10 @@ const FDS_PER_GUEST: u64 = 1;
 /// new process, and that process's pidfd in the reply.
 const FORK_SERVER_FDS: u64 = 5;
 
-/// Returns how many descriptors the main process and its children can have in flight. For each
-/// guest slot, there may be a second process that is about to exit. A slot becomes free only when
-/// the front end has received everything sent to it. Guest processes cannot send descriptors.
+/// Returns how many descriptors the main process and its children can have in flight. Each guest
+/// slot counts twice, because its previous process may still be about to exit. Earlier front ends
+/// do not count, because a slot becomes free only when its front end has received everything sent
+/// to it. Guest processes cannot send descriptors.
 ///
 /// The kernel counts descriptors in flight per user, and rejects a send while the count exceeds the
 /// sender's RLIMIT_NOFILE. That limit must therefore be at least this high.
@@ -216,7 +217,7 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    /// The limit suffices for every configuration, even when all guests have the maximum number of
+    /// [`in_flight`] covers two processes per guest slot, each with the maximum number of
     /// descriptors in flight.
     #[test]
     fn descriptors_in_flight_are_five_per_process_and_five_for_the_fork_server() {

@@ -1,10 +1,10 @@
-//! The threads that serve one guest. A guest process creates all of them before it receives its
+//! The threads that serve one guest. A guest process creates all of them before it is given a
 //! guest, and they then wait for work. Without isolation, they are created for each connection.
 //!
-//! Because it creates all threads early, a guest process can forbid the creation of threads before
-//! it receives its guest, so that an attacker who takes over the process cannot create any. If a
-//! limit on threads or memory is reached, no process becomes ready for a further guest. Guests that
-//! are already being served are not affected, because all their threads exist.
+//! Because a guest process creates all its threads early, it can disable thread creation before it
+//! is given a guest. An attacker who takes over the process can then create no threads. If a limit
+//! on threads or memory is reached, new guest processes do not become ready. Guests that are
+//! already being served are not affected, because all their threads exist.
 
 use std::ffi::CString;
 use std::io;
@@ -17,8 +17,9 @@ use crate::config::{Config, ControlBy};
 
 type Task<T> = Box<dyn FnOnce(T) + Send>;
 
-/// A thread that waits for work. Dropping this value before the thread has work ends the thread.
-/// `T` is what the thread has prepared for its work; it need not be `Send`.
+/// A thread that waits for work. If this value is dropped without a call to
+/// [`WaitingThread::begin`], the thread ends. The thread prepares a value of type `T` and passes it
+/// to its task. `T` need not be `Send`, because the value never leaves the thread.
 pub(crate) struct WaitingThread<T> {
     to: Sender<(String, Task<T>)>,
     prepared: Receiver<io::Result<()>>,
@@ -83,8 +84,8 @@ pub(crate) enum QueueThreads {
     /// A data queue's thread. The thread has its own emulated CPU.
     Data(WaitingThread<Worker>),
     Control(WaitingThread<()>),
-    /// The two threads of a control queue whose requests are served by the second one
-    /// ([`ControlBy::Thread`]).
+    /// With [`ControlBy::Thread`]: the control queue's own thread, and the second thread, which
+    /// serves the requests.
     HandedControl(WaitingThread<()>, WaitingThread<()>),
 }
 
@@ -175,7 +176,8 @@ mod tests {
         thread.join().unwrap();
     }
 
-    /// A process whose threads are not all prepared must not become ready for a guest.
+    /// If a thread fails to prepare, the error must be reported, so that the process does not
+    /// become ready for a guest.
     #[test]
     fn a_thread_that_cannot_prepare_is_reported() {
         let refused =

@@ -65,8 +65,8 @@ impl Duty for Data {
     }
 }
 
-/// Reads a control request's status. The status follows the session number if the answer contains
-/// one; otherwise the status is the first byte.
+/// Reads the status from the answer to a control request. If the answer contains a session number,
+/// the status follows that number. Otherwise, the status is the first byte.
 fn control_status(answer: &[u8]) -> u32 {
     match (answer.get(8..12), answer.first()) {
         (Some(word), _) => u32::from_le_bytes([word[0], word[1], word[2], word[3]]),
@@ -119,7 +119,7 @@ pub(crate) struct HandedControl {
 }
 
 impl HandedControl {
-    /// Gives the second thread its work.
+    /// Starts serving the requests in the thread `second`.
     pub(crate) fn new(account: Arc<Account>, second: WaitingThread<()>) -> HandedControl {
         let (to, requests) = sync_channel::<Slip>(1);
         let (answers, from) = sync_channel(1);

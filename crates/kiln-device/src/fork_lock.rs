@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Waits until no other test may fork. The caller may fork until it drops the returned guard.
+/// Waits until no other test holds the returned guard. The caller may fork until it drops it.
 pub(crate) fn fork_alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,15 +1,15 @@
 //! The fork server: a process that starts the guest processes.
 //!
-//! The main process must not start a program for each guest, because any user can hold up an
-//! exec(). kcmp() takes the `exec_update_lock` of one of the processes named in the call before it
-//! checks permissions, and then waits for the lock of the other process, whose own exec() a file
-//! system can block forever. The main process therefore starts one program before it serves any
-//! guest. That program loads libcrypto and then only forks, which takes no such lock. It never
-//! receives a guest.
+//! The main process must not start a program for each guest, because any user can block an exec()
+//! with a call to kcmp(). Before it checks permissions, kcmp() takes the `exec_update_lock` of one
+//! of its two target processes, and then waits for the lock of the other. That other process may
+//! hold its lock forever if a file system blocks its own exec(). The main process therefore starts
+//! one program before it serves any guest. That program loads libcrypto and then only forks, which
+//! takes no such lock. It never serves a guest itself.
 //!
-//! The main process never waits for the fork server: it asks for a process, and takes the answer
-//! when the answer arrives. A guest process is nevertheless a child of the main process
-//! (`CLONE_PARENT`), so it ends with the main process and outlives the fork server.
+//! The main process never waits for the fork server: it requests a process, and takes the answer
+//! when the answer arrives. Although the fork server creates it, a guest process is a child of the
+//! main process (`CLONE_PARENT`), so it ends with the main process and outlives the fork server.
 
 use std::env;
 use std::ffi::CStr;
@@ -74,12 +74,13 @@ impl ForkServer {
             .arg0(env::args_os().next().unwrap_or_else(|| "kiln".into()))
             .args(env::args_os().skip(1))
             .env(VARIABLE, format!("{fd},{}", Worker::clock()))
-            // Do not look for a configuration file: the sandbox that the child inherits may make
-            // reading it fail, and the child would then end.
+            // An empty value makes the child skip the configuration file. The child would exit if
+            // it failed to read the file, and the sandbox that it inherits may prevent reading.
             .env("KILN_DEFAULTS", "")
             .stdin(Stdio::null())
-            // The guest processes write nothing to stdout, and could otherwise change a file or
-            // socket that other programs share. They replace stderr before they are ready.
+            // The guest processes write nothing to stdout. If they inherited it, they could change
+            // a file or socket that is shared with other programs. They inherit stderr, but replace
+            // it before they are ready.
             .stdout(Stdio::null())
             // Ctrl-C on a terminal is meant only for the main process, which lets its guests
             // finish.
@@ -113,7 +114,7 @@ impl ForkServer {
         &self.channel
     }
 
-    /// Returns whether the fork server still owes an answer.
+    /// Returns whether a request to the fork server has not been answered yet.
     pub(crate) fn is_asked(&self) -> bool {
         self.asked.is_some()
     }
@@ -198,8 +199,8 @@ impl Forks {
                 "{VARIABLE} is for the device's own processes: unset it"
             )));
         };
-        // SAFETY: the main process passed the descriptor to be owned here, and only this code in
-        // this process uses it.
+        // SAFETY: the main process passed ownership of the descriptor to this process, and only
+        // this code uses it.
         let channel = unsafe { UnixStream::from_raw_fd(fd) };
         Ok(Some(Forks { channel }))
     }
@@ -267,7 +268,8 @@ fn is_refused(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|e| refusals.contains(&e))
 }
 
-/// Prepares a forked process: it exits when the main process does, and does not receive Ctrl-C.
+/// Prepares a forked process so that it exits when the main process does, and does not receive
+/// Ctrl-C.
 fn become_guests_process(
     main: libc::pid_t,
     fds: [OwnedFd; 4],

@@ -144,8 +144,8 @@ impl Connection {
         lock(&self.backend).drained(until);
         // This fails only if the other side closed first.
         let _ = self.stream.shutdown(Shutdown::Both);
-        // A front end may block a queue's thread, and thereby the connection's thread, which waits
-        // for the queue's thread. Limit the time.
+        // Limit the wait: a front end may block a queue's thread, and the connection's thread waits
+        // for that thread.
         let last = Instant::now() + ENDING;
         while !self.thread.is_finished() && Instant::now() < last {
             thread::sleep(Duration::from_millis(2));

@@ -200,7 +200,7 @@ fn cve_2020_14376_14377_every_length_of_both_sides() {
 }
 
 /// Guest memory between the result and the status, which is the last byte, stays unchanged. The
-/// used length counts the result and one byte.
+/// used length is the result's length plus one byte for the status.
 #[test]
 fn room_beyond_the_result_keeps_what_it_had() {
     let mut rig = Rig::new(limits());
@@ -231,8 +231,8 @@ fn a_request_that_is_too_long_has_the_used_length_of_its_status() {
     assert_eq!((used, answer[64]), (65, OK));
 }
 
-/// If the tag is wrong, guest memory stays unchanged: no text is written, and the used length
-/// covers only the status.
+/// If the tag is wrong, no plaintext is written to guest memory, and the used length covers only
+/// the status.
 #[test]
 fn a_wrong_tag_writes_no_text() {
     let mut rig = Rig::new(limits());
@@ -277,7 +277,7 @@ fn a_wrong_tag_writes_no_text() {
     };
     let (used, sealed) = rig.ask(Which::Data, &crypt(seal, Action::Encrypt, &[3; 32], 48), 49);
     assert_eq!((used, sealed[48]), (49, OK));
-    // Control: with the right tag, the text is written.
+    // Control: with the right tag, the plaintext is written.
     let (used, opened) = rig.ask(
         Which::Data,
         &crypt(open, Action::Decrypt, &sealed[..48], 32),
@@ -307,7 +307,7 @@ fn cve_2020_14378_more_descriptors_than_there_are() {
     }
     rig.describe(table, 0, (TABLE, 16 * long), INDIRECT, 0);
     assert_eq!(rig.follow(0), (0, 1));
-    // `next` is beyond the table, in the ring and in an indirect table.
+    // `next` points past the end of the table: first in the ring, then in an indirect table.
     rig.describe(table, 0, (REQUEST, 1), NEXT, RING);
     assert_eq!(rig.follow(0), (0, 1));
     rig.describe(TABLE, 0, (REQUEST, 1), NEXT, 1);
@@ -556,8 +556,8 @@ fn a_wake_up_for_nothing_is_followed_by_longer_and_longer_pauses() {
     }
 }
 
-/// Each restart cuts short the delay of a guest that exceeds its rate, but the guest must not gain
-/// from that.
+/// Restarting the ring cuts short a delay imposed by the rate limit, but must not let the guest
+/// exceed its rate.
 #[test]
 fn a_ring_that_is_restarted_is_held_to_the_rate() {
     const REQUESTS: usize = 12;
@@ -578,8 +578,9 @@ fn a_ring_that_is_restarted_is_held_to_the_rate() {
     assert_eq!(restart(None), Some(REQUESTS), "the control");
 }
 
-/// The driver breaks the ring while its request is delayed by the rate limit, which permits the
-/// request only after 1000 s. Control: an intact ring is served until it is stopped.
+/// The rate limit delays a request for 1000 s, and the driver breaks the ring during this delay.
+/// The device must not wait for the end of the delay before it reports this. Control: if the ring
+/// stays intact, no error is reported.
 #[test]
 fn a_ring_that_breaks_while_its_guest_is_held_is_reported() {
     const PATIENCE: Duration = Duration::from_secs(20);
@@ -644,7 +645,7 @@ fn the_key_of_a_request_that_is_cut_off_is_wiped() {
     rig.offer(Which::Control, &[0]);
     assert_eq!(rig.serve(Which::Control).unwrap().malformed, 1);
     assert!(!rig.holds(key));
-    // Control: a data queue's copies are not wiped, so the search finds what was copied.
+    // Control: the copy of a data request is not wiped, so `holds` finds the same bytes in it.
     let table = rig.place(Which::Data).desc;
     rig.describe(table, 0, (REQUEST, request.len() as u32), NEXT, 1);
     rig.describe(table, 1, (RESULT, 16), WRITE, 0);

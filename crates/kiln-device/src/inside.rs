@@ -197,8 +197,8 @@ fn enter_sandbox(config: &Config) -> Result<Crew, Error> {
 /// Blocks SIGTERM, which the main process sends to a guest process to make it drain. Returns a
 /// descriptor that becomes readable when the signal has arrived.
 pub(crate) fn take_sigterm() -> io::Result<OwnedFd> {
-    // SAFETY: `set` outlives the calls that write to it and read it, and the new descriptor is owned
-    // here only.
+    // SAFETY: `set` outlives the calls that write to it and read it, and the returned value is the
+    // only owner of the new descriptor.
     unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&mut set);
@@ -215,7 +215,7 @@ pub(crate) fn take_sigterm() -> io::Result<OwnedFd> {
 }
 
 /// Redirects standard error to standard output, which is `/dev/null`, so that this process has no
-/// descriptor of the log. Also installs a hook that logs panics, whose messages would otherwise be
+/// descriptor for the log. Also installs a hook that logs panics, whose messages would otherwise be
 /// lost. Returns the old descriptor, which the caller must close.
 fn leave_stderr() -> io::Result<OwnedFd> {
     let stderr = io::stderr().as_fd().try_clone_to_owned()?;

@@ -23,7 +23,7 @@ const BATCH: u16 = 16;
 const WITHOUT_KICK: Duration = Duration::from_micros(100);
 const LONGEST_WITHOUT_KICK: Duration = Duration::from_millis(10);
 
-/// Maximum interval between two checks for a broken ring while its guest exceeds its rate.
+/// While the rate limit delays a guest, its ring is checked for errors at least this often.
 const LONGEST_WITHOUT_LOOK: Duration = Duration::from_millis(100);
 
 /// After this many consecutive wake-ups without a request, the thread pauses before each further
@@ -132,7 +132,7 @@ pub(crate) struct Line<'a> {
     pub kick: Option<&'a Kick>,
     /// The descriptor through which the device notifies the driver.
     pub call: Option<&'a Call>,
-    /// How the requests of this ring are served.
+    /// Serves the requests of this ring.
     pub duty: &'a mut dyn Duty,
     /// Buffers for copies of a request and its answer.
     pub scratch: &'a mut Scratch,
@@ -163,9 +163,9 @@ impl Line<'_> {
     }
 
     fn until(&mut self, halt: &Halt, count: &mut Count) -> Result<(), Broken> {
-        // Polling pays off if the next request arrives within the polling time. The last attempt
-        // serves as a prediction: after polling without success, do not poll again until a sleep
-        // turns out to be as short as the polling time.
+        // Polling pays off if the next request arrives within the polling time. Predict that from
+        // the last attempt: if polling found no request, do not poll again until a sleep turns out
+        // to be no longer than the polling time.
         let mut look = true;
         // Number of consecutive wake-ups without a request. A kick descriptor may be a file that is
         // always readable, so the thread pauses once this number reaches [`FUTILE`].
@@ -173,8 +173,9 @@ impl Line<'_> {
         loop {
             self.ring.silence();
             let before = self.ring.next_avail();
-            // A front end can cut a delay short by restarting the ring, so check before the first
-            // request. A drain is not delayed, because the process exits after it.
+            // Check the rate limit even before the first request, because a front end can cut a
+            // delay short by restarting the ring. A drain is not delayed, because the process exits
+            // after it.
             let hold = match halt.order() {
                 Order::Drain => self.drain(halt, count)?,
                 Order::Run | Order::Stop => match self.pace.hold() {
@@ -219,7 +220,7 @@ impl Line<'_> {
     }
 
     /// Waits until the guest conforms to its rate, or until the order changes. If the ring breaks
-    /// in the meantime, that is reported without waiting any longer.
+    /// in the meantime, stops waiting and returns the error.
     fn hold(&self, halt: &Halt, until: Instant) -> Result<(), Broken> {
         loop {
             self.ring.available()?;
@@ -380,8 +381,8 @@ impl Line<'_> {
         }
         match used.checked_sub(1).filter(|_| apart) {
             // Do not touch the bytes between the result and the status. Linux's driver lists the
-            // later parts of a message a second time among the writable buffers, so these bytes
-            // belong to the message.
+            // later parts of a message among the writable buffers as well as the readable ones, so
+            // these bytes can be part of the message.
             Some(result) => {
                 self.chain.write(self.memory, &answer[..result])?;
                 self.chain

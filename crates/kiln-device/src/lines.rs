@@ -1,6 +1,6 @@
 //! The lines that a guest process writes to the log. The main process takes them from memory that
-//! both processes share: with a descriptor of the log, a guest process could hold locks, change the
-//! log, or pass the descriptor on.
+//! both processes share. A guest process has no descriptor for the log, because it could use one to
+//! hold locks, change the log, or pass the descriptor on.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::shared::Shared;
 
 /// Size of the ring of lines, in cells of 8 bytes. A line takes one cell for its length, and
-/// further cells for its bytes. The ring has room for 200 lines of 300 bytes each; 200 is the
-/// number of lines that a process may write at once.
+/// further cells for its bytes. The ring has room for 200 lines of 300 bytes each, and the rate
+/// limit of a guest process permits a burst of 200 lines.
 const RING: u64 = 8192;
 /// Maximum length of a line in bytes. If the main process replaces each byte with a 3-byte
-/// character, the line still fits into 4096 bytes, which are written to a pipe atomically.
+/// character, the line still fits into 4096 bytes, the most that a pipe accepts atomically.
 pub(crate) const LONGEST: usize = 1360;
 const WORD: usize = size_of::<u64>();
 
@@ -96,8 +96,8 @@ impl Reader {
         let written = load(WRITTEN, Ordering::Acquire);
         let mut left = written.wrapping_sub(self.read);
         if left > RING {
-            // Only a process that was taken over claims to have written more than the ring holds,
-            // so read none of its lines.
+            // Only a compromised process would claim to have written more than the ring holds, so
+            // read none of its lines.
             left = 0;
         }
         while left > 0 {

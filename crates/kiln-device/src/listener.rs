@@ -27,8 +27,8 @@ pub(crate) const SILENT: usize = 64;
 /// after the device restarts. Further connections are rejected.
 pub(crate) const WAITING: usize = 64;
 
-/// Maximum number of front ends that each socket passes to processes at once after a pause. After
-/// this burst, the rate [`Config::max_new_guests`](crate::config::Config::max_new_guests) applies.
+/// Maximum number of front ends per socket that are passed to processes in one burst. After this
+/// burst, the rate [`Config::max_new_guests`](crate::config::Config::max_new_guests) applies.
 pub(crate) const ADMITTED_AT_ONCE: u32 = 64;
 
 /// Maximum number of metrics clients that are answered per second, after a burst of
@@ -229,9 +229,11 @@ impl Socket {
     }
 
     /// Accepts one connection. Rejects it if all of the socket's guest slots are in use (`full`),
-    /// or if `most` connections are already waiting: each waiting connection holds one of this
-    /// process's descriptors, which all sockets share. `now` is the time since the device started.
-    /// Returns how many connections were rejected.
+    /// or if `most` connections that have sent data are already waiting. If [`SILENT`] connections
+    /// are already silent, accepts the new one and closes the oldest silent one. These limits exist
+    /// because all sockets share this process's descriptors, and each waiting connection uses one.
+    /// `now` is the time since the device started. Returns how many connections were rejected or
+    /// closed.
     pub(crate) fn accept(
         &mut self,
         full: bool,

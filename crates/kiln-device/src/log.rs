@@ -30,9 +30,9 @@ use crate::lines::Writer;
 use crate::notify::Bell;
 use crate::pace::Bucket;
 
-/// Maximum number of lines per second that one process logs, and the burst allowed after a pause,
-/// given as the time that the burst takes at this rate. Without a limit, a front end could cause
-/// any number of lines.
+/// Maximum number of lines per second that one process logs, and the burst allowed after a pause.
+/// The burst is as many lines as this rate permits in [`LINES_AT_ONCE`]. Without a limit, a front
+/// end could cause any number of lines.
 const LINES: u64 = 20;
 const LINES_AT_ONCE: Duration = Duration::from_secs(10);
 
@@ -354,7 +354,7 @@ mod tests {
         assert_eq!(limit.admit(Duration::from_secs(60)), Some(3));
     }
 
-    /// A process that was taken over does not limit its lines itself.
+    /// A compromised guest process can skip its own limit, so the main process applies one as well.
     #[test]
     fn the_main_process_limits_the_lines_of_each_process() {
         let limit = Limit::default();

@@ -44,8 +44,8 @@ pub(crate) struct Meter {
 struct Measured {
     number: u64,
     counters: Arc<Counters>,
-    /// ID of the process that serves the guest, if that process serves no other guest. The guest is
-    /// removed once this process has exited, long before the ID is reused.
+    /// ID of the guest process, or `None` if threads of the main process serve the guest. The guest
+    /// is removed once its process has exited, long before the ID is reused.
     process: Option<u32>,
 }
 
@@ -308,8 +308,9 @@ const OF_GUEST: [OfGuest; 3] = [
     }),
 ];
 
-/// Limits a gauge to the largest value that can be encoded. A larger value, which only a process
-/// that was taken over writes, would otherwise cut off the metrics of all guests at this point.
+/// Limits a gauge to the largest value that can be encoded. Only a compromised process writes a
+/// larger value. The encoder would stop there and omit all further metrics, including those of
+/// other guests.
 fn clamp(gauge: u64) -> i64 {
     gauge.try_into().unwrap_or(i64::MAX)
 }
@@ -370,8 +371,8 @@ mod tests {
         }
     }
 
-    /// Returns the metrics of two guests. The counters of the first guest are filled with `value`,
-    /// as its process could do.
+    /// Returns the metrics of two guests. All counters of the first guest are set to `value`, as a
+    /// compromised guest process could do.
     fn metrics(value: u64) -> String {
         let mut meter = Meter::new(1);
         for number in [1, 2] {
@@ -386,7 +387,7 @@ mod tests {
 
     #[test]
     fn no_value_of_a_guest_ends_the_metrics_of_the_others() {
-        // Control: the number of lines for values that every encoder accepts.
+        // Control: the number of lines when all values can be encoded.
         let lines = metrics(1).lines().count();
         for value in [i64::MAX as u64, 1 << 63, u64::MAX / 2 + 7, u64::MAX] {
             let text = metrics(value);

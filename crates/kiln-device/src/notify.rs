@@ -87,9 +87,9 @@ impl Bell {
         let _ = (&self.0).write(&1u64.to_ne_bytes());
     }
 
-    /// Resets the bell. Other processes that have the bell cannot make this call block: when a
-    /// process writes to an eventfd, the kernel copies the number before it takes the eventfd's
-    /// lock. The bytes written to a pipe, in contrast, are copied under the pipe's lock.
+    /// Resets the bell. Other processes that have the bell cannot make this call block, because a
+    /// write to an eventfd copies the number from user memory before it takes the eventfd's lock. A
+    /// write to a pipe, in contrast, copies its bytes while it holds the pipe's lock.
     pub(crate) fn clear(&self) {
         let _ = read_count(&self.0);
     }

@@ -1,9 +1,9 @@
 //! Rate limits for one guest: requests per second, bytes per second and CPU time, summed over all
 //! its queues and messages.
 //!
-//! The limiter uses the generic cell rate algorithm: one word holds the time at which the guest's
-//! use so far will conform to its rate. A guest that exceeds its rate waits; its requests are not
-//! rejected, and other guests are not affected.
+//! Each limit uses the generic cell rate algorithm, which needs only one word: the time at which
+//! the guest's use so far will conform to its rate. If a guest exceeds its rate, its requests are
+//! delayed but not rejected, and other guests are not affected.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -28,8 +28,8 @@ pub(crate) struct Bucket {
     per_second: u64,
     /// The allowed burst, expressed as the time in nanoseconds that it takes at the permitted rate.
     burst: u64,
-    /// When the use so far will conform to the rate without any burst, in nanoseconds since the
-    /// start.
+    /// The time at which the use so far will conform to the rate without any burst, in nanoseconds
+    /// since the start.
     used_until: AtomicU64,
 }
 
@@ -70,7 +70,7 @@ impl Bucket {
     }
 }
 
-/// One guest's rates, shared by the threads of its queues.
+/// The rate limiter of one guest, shared by the threads of its queues.
 pub(crate) struct Pace {
     start: Instant,
     ops: Option<Bucket>,
@@ -185,8 +185,8 @@ mod tests {
         // At one percent of a core, 20 ms of CPU time takes 2 s.
         let taken = Instant::now();
         assert!(pace.take(1, 0).unwrap() > Duration::from_millis(1500));
-        // The hold is shorter than the wait that `take` returned, by the time that has passed since
-        // `taken`.
+        // `hold` is shorter than the wait that `take` returned, but by no more than the time that
+        // has passed since `taken`.
         let hold = pace.hold().unwrap_or_default();
         assert!(hold + taken.elapsed() > Duration::from_millis(1500));
         let free = Pace::new(&Rates {

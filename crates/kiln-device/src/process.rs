@@ -2,13 +2,18 @@
 //! ([`crate::forkserver`]) starts that process in advance. The process enters its sandbox, then
 //! receives a guest.
 //!
-//! A process that was taken over must not be able to make the main process wait. The two processes
-//! therefore share only objects without a lock that one of them can hold for long: memory
-//! ([`crate::shared`]), an eventfd, the guest's connection, which the main process only polls, and
-//! the memfd for in-flight requests, which the main process neither reads, writes nor maps. On the
-//! main process's side, only child processes send on the connection or close it. A pipe, for
-//! example, stays locked while a write copies bytes into it, and the page that contains these bytes
-//! may never arrive.
+//! A compromised guest process must not be able to make the main process wait. The main process
+//! therefore shares with it only the following objects, and never waits for a lock that the guest
+//! process can hold for long:
+//!
+//! - memory ([`crate::shared`]);
+//! - an eventfd;
+//! - the guest's connection, which the main process only polls. On its side, only child processes
+//!   send on the connection or close it;
+//! - the memfd for in-flight requests, which the main process neither reads, writes nor maps.
+//!
+//! A pipe would be unsuitable. It stays locked while a write copies bytes into it, and the page
+//! that contains these bytes may never arrive.
 
 use std::fs::File;
 use std::io;
@@ -50,7 +55,7 @@ pub(crate) enum State {
     Closed,
 }
 
-/// What the main process keeps for a process that it has requested.
+/// What the main process keeps for a process that it has requested but that has not yet started.
 pub(crate) struct Requested {
     channel: UnixStream,
     bell: Bell,
@@ -72,9 +77,9 @@ pub(crate) fn relay_cell(data: u16) -> usize {
 }
 
 impl Requested {
-    /// Creates what the main process and a new process share. Also returns descriptors for the new
-    /// process: its end of the channel, the shared memory, the bell and the memory for in-flight
-    /// requests.
+    /// Creates the objects that the main process shares with a new process. Also returns the
+    /// descriptors for the new process: its end of the channel, the shared memory, the bell and the
+    /// memfd for in-flight requests.
     pub(crate) fn create(data: u16) -> io::Result<(Requested, [OwnedFd; 4])> {
         let (channel, theirs) = one_way()?;
         // A compromised process must not be able to block this one.
@@ -104,8 +109,9 @@ impl Requested {
 
 pub(crate) struct Process {
     child: Child,
-    /// The channel that passes the guest to the process, and is then closed. If the channel is
-    /// closed before that, the process exits. The main process cannot receive on this channel.
+    /// The channel on which the main process passes the guest to the process. It is closed
+    /// afterwards. If it is closed without passing a guest, the process exits. The main process
+    /// cannot receive on this channel.
     channel: Option<UnixStream>,
     /// Rings when the process has become ready, has written log lines, or requests a
     /// GET_INFLIGHT_FD reply.
@@ -262,7 +268,7 @@ impl Process {
     }
 }
 
-/// Returns the two ends of a new channel. Nothing can be sent to the first end.
+/// Returns the two ends of a new channel, on which only the first end can send.
 fn one_way() -> io::Result<(UnixStream, UnixStream)> {
     let (channel, theirs) = UnixStream::pair()?;
     channel.shutdown(std::net::Shutdown::Read)?;
@@ -367,8 +373,9 @@ mod tests {
         }
     }
 
-    /// Returns two results: whether `what` returns within `limit` while a write to `file` waits for
-    /// a withheld page, and whether it has returned after the page arrived.
+    /// Runs `what` while a write to `file` waits for a withheld page, and supplies the page after
+    /// `limit` at the latest. Returns whether `what` returned before the page arrived, and whether
+    /// it returned at all.
     fn returns(
         page: Page,
         file: OwnedFd,

@@ -1,12 +1,13 @@
-//! Sends the only reply that carries a descriptor, the one to GET_INFLIGHT_FD, on behalf of a guest
-//! process.
+//! Sends the reply to GET_INFLIGHT_FD on behalf of a guest process. No other reply carries a
+//! descriptor.
 //!
-//! In a guest process, seccomp forbids sendmsg(): a process that was taken over could exhaust the
-//! user's limit on descriptors in flight, or pass its descriptors to programs whose epoll watches
-//! slow the main process down. The guest process writes the reply's payload to shared memory. The
-//! main process, which has the memfd for in-flight requests, forks a child process that sends the
-//! payload and the memfd. A child process does this because a send wakes every waiter on the front
-//! end's socket, and there may be very many.
+//! In a guest process, seccomp forbids sendmsg(), because a process that was taken over could use
+//! it to exhaust the user's limit on descriptors in flight, or to pass its descriptors to programs
+//! that slow the main process down by watching them with epoll. Instead, the guest process writes
+//! the reply's payload to shared memory. The main process, which has the memfd for in-flight
+//! requests, forks a child process that sends the payload and the memfd. The main process does not
+//! send them itself because a send wakes every waiter on the front end's socket, and the number of
+//! waiters may be very large.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -120,16 +121,17 @@ impl Relay {
         }
     }
 
-    /// Returns whether the guest process has requested a reply that is not being sent yet. Only its
-    /// first [`MAX_GET_INFLIGHT`] requests count.
+    /// Returns whether the guest process has requested a reply that has not been handled yet.
+    /// Requests after the first [`MAX_GET_INFLIGHT`] are ignored.
     pub(crate) fn is_pending(&self) -> bool {
         let asked = self.memory.cell(self.first + ASKED).load(Ordering::Acquire);
         asked != self.answered && self.answered < u64::from(MAX_GET_INFLIGHT)
     }
 
-    /// Returns whether a child process that sends a reply is still running. Kills the child process
-    /// if it has exceeded its time limit. While it runs, the guest keeps its slot even if the guest
-    /// process has ended: only afterwards is it known whether the front end has read all replies.
+    /// Returns whether the child process that sends a reply is still running, and kills it if it
+    /// has exceeded its time limit. The guest keeps its slot until the child process exits, even if
+    /// the guest process has ended, because it is not known before then whether the front end has
+    /// read all replies.
     pub(crate) fn is_sending(&self) -> bool {
         self.child.as_ref().is_some_and(|(child, until)| {
             if Instant::now() > *until {
@@ -142,8 +144,9 @@ impl Relay {
     /// Sends a pending reply in a child process. Each guest has at most one such process.
     ///
     /// The child process shares this process's descriptor table. If it had its own table, its exit
-    /// would close all descriptors, and each close() walks the list of POSIX locks on a file, to
-    /// which front ends can add. `stream` must stay open until the child process has exited.
+    /// would close every descriptor in that table. Each close() walks the file's list of POSIX
+    /// locks, which front ends can make longer. `stream` must stay open until the child process has
+    /// exited.
     pub(crate) fn send_pending(&mut self, stream: &UnixStream) {
         if !self.is_pending() || self.is_sending() {
             return;
@@ -276,7 +279,7 @@ mod tests {
         assert!(refused.to_string().contains("full"), "{refused}");
     }
 
-    /// A process that was taken over requests replies all the time, with any payload.
+    /// Simulates a process that was taken over: it keeps requesting arbitrary replies.
     #[test]
     fn a_process_gets_four_replies_whatever_it_writes() {
         let _alone = fork_alone();

@@ -195,8 +195,9 @@ impl<'a> Ring<'a> {
         })
     }
 
-    /// Resumes where another process stopped, if that process's record belongs to this ring.
-    /// Requests in flight directly follow the requests already returned.
+    /// Resumes where another process stopped, according to that process's record of requests in
+    /// flight. In the driver area, these requests must directly follow the requests already
+    /// returned. Otherwise, the record belongs to a different ring and is cleared.
     pub(crate) fn resume(&mut self, log: &mut Log) {
         let taken = log.recover(self.next_used);
         let behind = |n: usize| self.next_used.wrapping_add(n as u16);

@@ -33,8 +33,8 @@ pub(crate) struct Stuck;
 
 /// Everything that a thread needs to serve a ring. The thread hands this back when it stops.
 pub(crate) struct Work {
-    /// The ring's location. When the thread stops, it also contains the index where processing
-    /// stopped.
+    /// The ring's location, and the index where processing continues. The thread updates the index
+    /// when it stops.
     pub place: Place,
     /// Memory of the guest that owns the ring.
     pub memory: Arc<GuestMemoryMmap>,
@@ -101,7 +101,8 @@ impl Rings {
 }
 
 impl Runner {
-    /// Gives the threads of a queue their work. The queue's thread then waits for a ring.
+    /// Puts the waiting threads of a queue to work. The thread that serves the queue's ring then
+    /// waits for that ring.
     pub(crate) fn new(threads: QueueThreads, halt: Halt, post: Post) -> Runner {
         let (to, work) = channel::<Work>();
         let (done, back) = channel::<Work>();
@@ -162,8 +163,8 @@ impl Runner {
         self.halt.set(order);
     }
 
-    /// Stops serving and returns the [`Work`] passed to [`Runner::start`]. By then, all requests
-    /// that the thread has taken are answered.
+    /// Stops serving and returns the [`Work`] passed to [`Runner::start`]. All requests that the
+    /// thread took have been answered when this method returns the work.
     ///
     /// # Errors
     /// Fails if the thread does not stop in time because its front end blocks it in a system call.

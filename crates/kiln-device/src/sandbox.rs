@@ -89,7 +89,7 @@ const ACCEPTS: &[libc::c_long] = &[
     libc::SYS_sendmsg,
     libc::SYS_memfd_create,
     libc::SYS_ftruncate,
-    // A call for writing the log. A guest process has no descriptor of the log.
+    // Needed for writing the log, for which a guest process has no descriptor.
     libc::SYS_pwritev2,
 ];
 
@@ -176,15 +176,17 @@ const REFUSED: &[(libc::c_long, libc::c_int)] = &[
     (libc::SYS_mremap, libc::ENOMEM),
 ];
 
-/// Another call that returns an error, in processes that create threads. The error makes the C
-/// library create threads with clone(), whose flags a filter can check.
+/// In processes that create threads, clone3() also returns an error. The C library then creates
+/// threads with clone(), whose flags a filter can check.
 const CLONE3: (libc::c_long, libc::c_int) = (libc::SYS_clone3, libc::ENOSYS);
 
-/// Allowed `prctl` options: naming a thread, and naming a mapping. Installing another filter is not
-/// allowed, by prctl() or seccomp(): filters are compiled into memory that the kernel limits for
-/// the whole machine, and a process that was taken over could use it up. For the same reason,
-/// threads that serve queues have no filter of their own. Such a filter would protect little,
-/// because threads share their memory: code in one thread can make another thread act for it.
+/// Allowed `prctl` options: naming a thread, and naming a mapping.
+///
+/// Installing another filter is not allowed, whether with prctl() or with seccomp(). The memory for
+/// compiled filters has one limit for the whole machine, and a process that was taken over could
+/// use all of it. For the same reason, threads that serve queues do not have filters of their own.
+/// Such filters would add little protection, because threads share memory, so code in one thread
+/// can make another thread act on its behalf.
 const PRCTL: [u64; 2] = [libc::PR_SET_NAME as u64, 0x5356_4d41];
 /// Allowed `madvise` advice: the values that an allocator uses to return memory or to request huge
 /// pages.
@@ -195,7 +197,8 @@ const MADVISE: [u64; 5] = [
     libc::MADV_NOHUGEPAGE as u64,
     libc::MADV_DONTDUMP as u64,
 ];
-/// Allowed `arch_prctl` options: an emulated CPU sets its own GS base.
+/// Allowed `arch_prctl` options: `ARCH_SET_GS` and `ARCH_GET_GS`, because an emulated CPU sets its
+/// own GS base.
 const ARCH_PRCTL: [u64; 2] = [0x1001, 0x1004];
 /// Allowed `fcntl` commands.
 const FCNTL: [u64; 7] = [
@@ -287,9 +290,10 @@ fn always(role: Role, more: &[libc::c_long]) -> Result<Rules, seccompiler::Backe
     for (call, _) in refused(role) {
         rules.insert(call, Vec::new());
     }
-    // Memory that is written and then made unwritable would not count towards the process's memory
-    // limit. A process that creates no threads may therefore only make memory writable; a new
-    // thread needs a different protection for its guard page.
+    // Writable memory would stop counting towards the process's memory limit if the process made it
+    // unwritable. Therefore, a process that creates no threads may only make memory readable and
+    // writable. Other processes may also remove these permissions, because a new thread does so for
+    // its guard page.
     let protection = match creates_threads(role) {
         true => when(2, SeccompCmpOp::MaskedEq(CODE), 0)?,
         false => when(2, SeccompCmpOp::Eq, WRITABLE)?,
@@ -427,8 +431,8 @@ fn lacks(what: &'static str, e: &dyn std::fmt::Display) -> Error {
     Error::lacks(what, format!("{e}: use --no-sandbox to run without it"))
 }
 
-/// Installs a filter. In a process that serves one guest, whose threads all exist by now, the
-/// filter applies to all threads. In other processes, it applies to the calling thread, from which
+/// Installs a filter. A process that serves one guest has already created all its threads, so the
+/// filter applies to all of them. In other processes, it applies to the calling thread, from which
 /// later threads inherit it.
 fn apply(role: Role, program: Result<BpfProgram, seccompiler::BackendError>) -> Result<(), Error> {
     let program = program.map_err(|e| lacks("seccomp", &e))?;
@@ -454,7 +458,7 @@ pub(crate) fn install_filters(role: Role) -> Result<(), Error> {
     if role == Role::Main {
         return apply(role, allow_main());
     }
-    // Install the filter that kills the process last, because it forbids installing the others.
+    // The filters that return errors come first, because the last filter forbids installing more.
     for (call, errno) in refused(role) {
         apply(role, refuse(call, errno))?;
     }
@@ -462,9 +466,9 @@ pub(crate) fn install_filters(role: Role) -> Result<(), Error> {
 }
 
 /// Makes the calling thread and all threads that it creates later enter a landlock domain. The
-/// domain forbids access to files and TCP, and it forbids signals to processes and connections to
-/// abstract sockets outside the domain. The main process may still read and execute programs,
-/// because it has to start itself, and may write to `/dev/null`.
+/// domain forbids access to files and TCP. It also forbids sending signals to processes outside the
+/// domain and connecting to abstract sockets outside it. The main process may still read files and
+/// execute programs, because it has to start itself, and may write to `/dev/null`.
 pub(crate) fn enter_landlock(role: Role) -> Result<Files, Error> {
     let abi = ABI::V6;
     let closed = || -> Result<_, RulesetError> {
@@ -643,8 +647,8 @@ mod tests {
                 ("whether another process exists, by its clock", &|| {
                     libc::clock_getres(cpu_clock(parent as u32) as i32, std::ptr::null_mut());
                 }),
-                // The first two calls fail immediately even where they are allowed: a thread must
-                // share the signal handlers, and the second call gets no arguments.
+                // The next two calls fail immediately even where they are allowed. The flags of
+                // clone() lack CLONE_SIGHAND, which a thread needs, and clone3() gets no arguments.
                 ("a thread", &|| {
                     libc::syscall(libc::SYS_clone, libc::CLONE_THREAD, 0, 0, 0, 0);
                 }),

@@ -69,7 +69,7 @@ struct Guest {
     /// When the front end disconnected or exited.
     gone: Option<Instant>,
     killed: Option<Instant>,
-    /// Whether the log already reports that the guest's threads do not exit.
+    /// Whether a log message has already reported that the guest's threads have not exited.
     stays: bool,
 }
 
@@ -218,7 +218,7 @@ impl Server {
         })
     }
 
-    /// Returns the socket of an owner.
+    /// Returns the socket that `owner` identifies, or `None` if the device does not have it.
     fn socket(&mut self, owner: Owner) -> Option<&mut Socket> {
         match owner {
             Owner::Socket(i) => self.sockets.get_mut(i),
@@ -237,12 +237,13 @@ impl Server {
         let sockets = self.sockets.len() as u64;
         let guests = self.config.max_guests as u64;
         // Each guest needs descriptors for its connection, its process, its bell, its memory for
-        // requests in flight, and the process of its front end. In addition, the same number of
-        // guests may have left while a file system keeps the processes that served them from
-        // exiting.
+        // requests in flight, and the process of its front end. The same number of guests that have
+        // already left may also still need descriptors, because a file system can keep the
+        // processes that served them from exiting.
         let waiting = (SILENT + self.most_waiting()) as u64;
-        // Only a single-threaded process hands the sockets of front ends and of metrics clients to
-        // child processes. It has a descriptor for each of these child processes.
+        // With isolation, this process has a single thread, so it may fork child processes and hand
+        // the sockets of front ends and of metrics clients to them. It has a descriptor for each
+        // child process.
         let left = match self.config.isolation {
             true => (sockets + 1) * (closer::LEFT + closer::PROCESSES) as u64,
             false => 0,
@@ -369,7 +370,8 @@ impl Server {
                             process.note_end();
                         }
                     }
-                    // Nothing to do here: the fork server's answers are taken in each iteration.
+                    // Nothing to do here, because every iteration takes the process that the fork
+                    // server has started, if any.
                     Watched::ForkServer => {}
                 }
             }
@@ -379,7 +381,7 @@ impl Server {
             // Each socket accepts one connection per iteration, so that a front end that connects
             // in a loop does not delay front ends of other sockets.
             for owner in listening {
-                // A guest that is about to end will free its slot, so the socket is not full.
+                // If a guest is about to end and free its slot, the socket does not count as full.
                 let full = match owner {
                     Owner::Metrics => false,
                     Owner::Socket(i) => {
@@ -461,8 +463,8 @@ impl Server {
                 None => {}
             }
             for (k, waiting) in socket.waiting.iter().enumerate() {
-                // A connection that has sent data now waits for a process or for its socket's rate
-                // limit, so only a hang-up needs to be noticed.
+                // A connection that has already sent data is waiting for a process or for its
+                // socket's rate limit, so poll it only for a hang-up.
                 let flags = match waiting.speaks {
                     true => PollFlags::empty(),
                     false => PollFlags::IN,
@@ -725,8 +727,8 @@ impl Server {
             }
             (None, None) => return Err(io::Error::other("no process is ready")),
         };
-        // Do not watch the process that made an inherited connection, because it may exit before
-        // the process that uses the connection.
+        // If the connection was inherited, do not watch the process that created it, because that
+        // process may exit before the process that uses the connection.
         let (front_end, gone) = match (&host, listener) {
             (Host::Process(_), Some(_)) => match listener::front_end_process(&waiting.stream) {
                 Ok(process) => (process, None),
@@ -803,9 +805,9 @@ impl Server {
             }
             thread::sleep(Duration::from_millis(2));
         }
-        // A child process that is sending shares this process's descriptor table, so the
-        // descriptors that it uses stay open: their numbers must not be reused. They are closed
-        // when both processes have exited.
+        // A child process that is still sending a reply shares this process's descriptor table.
+        // Keep the descriptors that it uses open, so that their numbers are not reused. They are
+        // closed when both processes have exited.
         for (number, owner, process) in processes {
             match process.relay().is_sending() {
                 true => {
@@ -838,9 +840,9 @@ impl Server {
     }
 }
 
-/// Returns how many of a socket's guest slots are in use. This is the larger of two counts. The
-/// first includes its guests, and the front ends that have not read their last answers. The second
-/// includes its processes that could not be killed, and those that the kernel has not released.
+/// Returns how many of a socket's guest slots are in use. This is the larger of two sums: the
+/// number of guests plus the number of front ends that have not read their last answers, and the
+/// number of processes that could not be killed plus the number that the kernel has not released.
 fn places(guests: &[Guest], lost: &[Guest], closer: &Closer, socket: usize) -> usize {
     let count = |all: &[Guest]| all.iter().filter(|g| g.socket == socket).count();
     let owner = Owner::Socket(socket);
@@ -1114,9 +1116,9 @@ mod tests {
         }
     }
 
-    /// Front ends that exceed the rate wait. They are neither rejected nor forgotten, are admitted
-    /// in order at the socket's rate, and do not delay other sockets. The time is an argument, so
-    /// the speed of the machine has no effect.
+    /// Front ends that exceed the rate are not rejected. They wait, are admitted in order at the
+    /// socket's rate, and do not delay other sockets. The test passes the current time as an
+    /// argument, so the speed of the machine does not matter.
     #[test]
     fn front_ends_beyond_the_rate_wait_for_their_turn() {
         let burst = EACH * (AT_ONCE as u32 - 1);

@@ -1,10 +1,10 @@
 //! Memory that a guest process shares with the main process: an array of numbers.
 //!
 //! A process that was taken over can write any value at any time, but must not be able to make the
-//! main process wait. Both processes therefore map the memory before a guest is handed over, and
-//! keep no descriptor of it: with a descriptor, a process or a front end could remove pages from
-//! the file, and hold locks that an access to a removed page waits for. All pages are allocated
-//! when they are mapped.
+//! main process wait. Both processes therefore map the memory before a guest is handed over, and do
+//! not keep a descriptor for it. With a descriptor, a process or a front end could remove pages
+//! from the file and then hold locks that block any access to a removed page. All pages are
+//! allocated when they are mapped.
 
 use std::fs::File;
 use std::io;

@@ -137,14 +137,14 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Creates zeroed counters for `data` data queues and a control queue. Only this process uses
-    /// them.
+    /// Creates zeroed counters for `data` data queues and a control queue. The counters are not
+    /// shared with another process.
     pub(crate) fn new(data: u16) -> io::Result<Arc<Counters>> {
         let (memory, _) = Shared::create(Counters::cells(data))?;
         Ok(Counters::at(Arc::new(memory), 0, data))
     }
 
-    /// Returns the counters that start at cell `first` of a shared memory.
+    /// Returns the counters that start at cell `first` of `memory`.
     pub(crate) fn at(memory: Arc<Shared>, first: usize, data: u16) -> Arc<Counters> {
         Arc::new(Counters {
             memory,

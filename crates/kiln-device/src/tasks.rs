@@ -1,5 +1,5 @@
 //! How many tasks (processes and threads) a device may have at the same time, and how many its
-//! cgroup allows. If the limit is reached, no process becomes ready for a further guest.
+//! cgroup allows. If the limit is reached, the device cannot prepare a process for another guest.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::crew;
 
 /// Returns the maximum number of tasks that the device can have. As with the limit on descriptors,
 /// each guest slot may have a second process while the first one is exiting. With isolation, a
-/// process has all its threads before it receives a guest, and cannot create more.
+/// process creates all its threads before it is given a guest, and cannot create more afterwards.
 fn most(config: &Config) -> u64 {
     let sockets = (config.sockets.len() + config.inherited.len()) as u64;
     let guests = sockets

@@ -1,9 +1,9 @@
-//! Measures how long the thread that serves a guest's connection takes for one step.
+//! Measures how long the thread that serves a guest's connection spends on its current step.
 //!
-//! A front end can block that thread in a system call, and can then arrange that its connection
-//! never hangs up: the front end's own end of the connection may be among the descriptors that it
-//! has sent and that this process has not received. The main process then waits for a hang-up that
-//! never comes, so this process has to detect the block itself.
+//! A front end can block that thread in a system call. It can also prevent the connection from ever
+//! hanging up, by sending a message that contains its own end of the connection and that the
+//! blocked thread never receives. The main process would then wait forever for the hang-up, so this
+//! process must detect by itself that the thread is blocked.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ impl Default for Watch {
 }
 
 impl Watch {
-    /// Begins a step. If a step is in progress, it ends.
+    /// Begins a step. Ends the previous step if it is still in progress.
     pub(crate) fn begin(&self) {
         self.begin_at(self.epoch.elapsed());
     }

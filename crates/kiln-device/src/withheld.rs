@@ -1,6 +1,6 @@
-//! For tests: a page of memory that never arrives, as if from a file system whose server does not
-//! answer. The page is withheld with userfaultfd, which leaves nothing behind: the page arrives
-//! when the descriptor is closed.
+//! For tests: a page of memory that blocks every thread that accesses it, like a page of a file
+//! whose server does not answer. The page is withheld with userfaultfd. When the descriptor is
+//! closed, the page becomes accessible, so no thread stays blocked.
 
 use std::fs::File;
 use std::io::Write;

@@ -21,8 +21,8 @@ fn bytes(request: u32, payload: Vec<u8>) -> Vec<u8> {
     Message::new(request, 1, payload).to_bytes().to_vec()
 }
 
-/// Serves a front end that sends these bytes and disconnects. The session table refuses every
-/// request. Returns the result.
+/// Serves a front end that sends these bytes and then disconnects, with a session table that
+/// refuses every request. Returns how the connection ended.
 fn ends(sent: &[u8]) -> Result<(), Error> {
     let (mut stream, theirs) = UnixStream::pair().unwrap();
     let front_end = FrontEndConnection::new(theirs).unwrap();

@@ -8,8 +8,8 @@ use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::EventFd;
 
 /// An edge-triggered epoll instance that watches two eventfds, the device's and the driver's own.
-/// The eventfds are never read. A read would be another system call, and it could block, because
-/// the device shares the flag for blocking reads and may change it.
+/// The eventfds are never read. Reading one would cost another system call. It could also block,
+/// because the device shares the eventfd's O_NONBLOCK flag and may clear it.
 pub(crate) struct Bell(Epoll);
 
 impl Bell {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::memory::{Memory, Span};
 
-/// A block of shared memory. The program owns it, except while it is part of a request in flight:
-/// then the queue owns it.
+/// A block of shared memory. It is owned by the program, or by the queue while it is part of a
+/// request in flight.
 pub struct Buffer {
     memory: Arc<Memory>,
     span: Span,

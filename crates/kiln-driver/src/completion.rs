@@ -47,8 +47,8 @@ impl Completion {
         self.state.load(Ordering::Acquire) != WAITING
     }
 
-    /// Stops waiting and returns [`Error::Timeout`]. If the result was set just before, returns the
-    /// result instead.
+    /// Stops waiting and returns [`Error::Timeout`], or the result if it has been set in the
+    /// meantime.
     pub(crate) fn give_up(&self) -> Result<(), Error> {
         let was =
             self.state

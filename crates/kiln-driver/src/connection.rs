@@ -238,7 +238,7 @@ impl Connection {
 /// How often a waiting thread checks whether the driver must stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Number of `LOOK` intervals between two checks for writes that the device is blocking.
+/// How often to check for writes that the device is blocking, as a number of `LOOK` intervals.
 const HELD: u32 = 4;
 
 /// A handle with which a thread can detect that the device has disconnected.

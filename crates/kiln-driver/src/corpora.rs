@@ -1,4 +1,4 @@
-//! Replays the corpus of the fuzz target that needs a driver.
+//! Replays the corpus of the `driver` fuzz target as a test.
 
 #[path = "../../../fuzz/replay.rs"]
 mod replay;

@@ -22,7 +22,7 @@ use crate::session::Session;
 /// Maximum number of buffers in a request: header, source, associated data, destination and status.
 const MOST_PARTS: usize = 5;
 const TABLE: usize = 0;
-/// Offset of the status, which has a separate cache line because the device writes it.
+/// Offset of the status. The device writes the status, so it has a cache line of its own.
 const STATUS: usize = 128;
 const HEAD: usize = 192;
 /// Bytes of shared memory per request. The space after the header is for the IV and associated
@@ -154,7 +154,7 @@ impl DataQueue {
         submitted
     }
 
-    /// Publishes submitted jobs, and notifies the device if the device wants a notification.
+    /// Publishes submitted jobs, and notifies the device if it wants to be notified.
     pub fn flush(&mut self) {
         if let Some(lane) = &mut self.lane {
             if lane.queue.ring.publish() {

@@ -225,8 +225,8 @@ impl Inner {
         let helper = thread::Builder::new().name("virtio-irq".into());
         let started = match self.options.mode {
             Mode::Wait => helper.spawn(move || {
-                // Check the ring before the first wait, because requests completed before this
-                // thread started did not interrupt it.
+                // Check the ring before the first wait, because requests may have completed without
+                // an interrupt before this thread started.
                 while shared.interrupt(generation) {
                     if bell.wait(None).is_err() {
                         return;

@@ -64,7 +64,7 @@ pub enum Error {
     Stopped,
     /// The request is invalid or too long. The text states the reason.
     Request(&'static str),
-    /// All descriptors or all shared memory are in use.
+    /// All descriptors are in use, or the shared memory is exhausted.
     Full,
     /// The device answered with this error status.
     Status(u32),
@@ -99,12 +99,13 @@ impl std::error::Error for Error {
 }
 
 impl Error {
-    /// Wraps an error of the socket.
+    /// Converts a socket error to [`Error::Connect`].
     pub(crate) fn connect(e: impl Into<io::Error>) -> Error {
         Error::Connect(e.into().to_string())
     }
 
-    /// Returns a function that wraps a host error. `what` is the resource that the host denied.
+    /// Returns a function that converts a host error to [`Error::Resource`]. `what` is the resource
+    /// that the host denied.
     pub(crate) fn resource<E: fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Error {
         move |e| Error::Resource(format!("{what}: {e}"))
     }

@@ -2,7 +2,7 @@
 
 /// Number of buckets per octave.
 const FINE: u64 = 32;
-/// Number of octaves needed for 64 bits.
+/// Number of octaves needed to cover all `u64` values. The values below 32 share one octave.
 const OCTAVES: usize = 60;
 
 /// A histogram of durations in nanoseconds. It keeps only a duration's leading bit and the next 5

@@ -16,7 +16,7 @@ pub(crate) struct Kick {
     event: EventFd,
     begun: AtomicU64,
     ended: AtomicU64,
-    /// Numbers of writes that had begun and that had ended at the last check.
+    /// Values of `begun` and `ended` at the last call of [`Kick::release`].
     seen: (AtomicU64, AtomicU64),
     /// Set to forbid further writes.
     retired: AtomicBool,
@@ -56,8 +56,8 @@ impl Kick {
         thread::spawn(move || kick.ring());
     }
 
-    /// Unblocks a write that has been in progress since the last call. Returns true if such a write
-    /// exists, which means that the device has blocked it.
+    /// If the device has blocked a write, unblocks it and returns true. A write counts as blocked
+    /// if it was already in progress at the previous call and no write has ended since then.
     pub(crate) fn release(&self) -> bool {
         let ended = self.ended.load(Ordering::Relaxed);
         let begun = self.begun.load(Ordering::Relaxed);
@@ -88,8 +88,8 @@ impl Kick {
             return;
         }
         // Read repeatedly, because the device may fill the counter again. The device can also make
-        // reads block, but only while the counter is empty, and then no write is blocked. A reader
-        // that stays blocked at the end is abandoned.
+        // a read block by emptying the counter, but writes do not block while it is empty. The
+        // reader thread is never joined, so it may stay blocked.
         let reader = self.clone();
         thread::spawn(move || {
             while !reader.is_quiet() {
@@ -146,8 +146,8 @@ mod tests {
         );
         kick.retire();
         held.into_iter().for_each(|thread| thread.join().unwrap());
-        // The reader that `retire` has started may be blocked. Let it end, so that it does not
-        // empty the counter below.
+        // The reader thread that `retire` started may still be blocked. Unblock it and let it end,
+        // so that it does not empty the counter below.
         while Arc::strong_count(&kick) > 1 {
             kick.event.write(1).unwrap();
             thread::yield_now();

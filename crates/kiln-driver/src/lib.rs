@@ -20,12 +20,12 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `driver.rs` | a driver with its device, and reconnection |
+//! | `driver.rs` | a driver for one device, with reconnection |
 //! | `device.rs` | the connected device |
 //! | `connection.rs` | a vhost-user connection |
 //! | `memory.rs` | sealed shared memory |
 //! | `ring.rs` | the driver's side of a split virtqueue |
-//! | `control/` | the control queue: polling, waiting, or with callbacks |
+//! | `control/` | the control queue, with polling, sleeping threads or callbacks |
 //! | `port.rs` | the control queue's requests in flight |
 //! | `batch.rs` | requests submitted together, and their waiters |
 //! | `kick.rs` | notifies the device |
@@ -41,8 +41,8 @@
 //! | `error.rs` | errors |
 #![forbid(unsafe_code)]
 
-// The body of the fuzz target refers to this crate by name, as code outside the crate would. The
-// name must therefore also be valid inside the crate.
+// The body of the fuzz target refers to this crate as `kiln_driver`. The tests compile it as part
+// of this crate, so the name must also be valid here.
 #[cfg(test)]
 extern crate self as kiln_driver;
 

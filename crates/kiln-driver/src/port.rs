@@ -16,8 +16,8 @@ use crate::session::Entry;
 /// Offset of a request's indirect table within the request's block. The other parts follow the
 /// table.
 const TABLE: usize = 0;
-/// Offset of the answer, which has a separate cache line because the device writes it while the
-/// request may still be in the driver's cache.
+/// Offset of the answer. The answer has a cache line of its own, because the device writes it while
+/// the request may still be in the driver's cache.
 const ANSWER: usize = 64;
 const REQUEST: usize = 128;
 /// Size of a control request in bytes, without keys.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::memory::{Memory, Span};
 use crate::ring::{Part, Ring, DESCRIPTOR};
 
-/// Number of ring entries, which is small so that the ring wraps often.
+/// Number of ring entries, kept small so that the ring wraps often.
 const SIZE: u16 = 8;
 /// Bytes of memory in addition to the ring.
 const HEAP: usize = 4096;
@@ -17,8 +17,8 @@ const HEAP: usize = 4096;
 /// was detected.
 ///
 /// # Panics
-/// Panics if the driver accepts something that it must reject: an answer without a request, an
-/// answer longer than allowed, or a wrong count.
+/// Panics if the driver accepts an answer without a request or an answer longer than allowed, if it
+/// continues after a protocol violation, or if its count of requests in flight is wrong.
 pub fn play(script: &[u8]) -> (usize, bool) {
     let Some((&first, script)) = script.split_first() else {
         return (0, false);

@@ -65,8 +65,8 @@ impl Part {
 pub(crate) struct Used {
     /// The head that [`Ring::add`] returned.
     pub head: u16,
-    /// Number of bytes that the device claims to have written. It is at most the number that the
-    /// device was allowed to write.
+    /// Number of bytes that the device claims to have written, never more than it was allowed to
+    /// write.
     pub len: u32,
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct Ring {
     held: u16,
     /// Index of the available ring's next entry. Earlier entries may be unpublished.
     avail: u16,
-    /// The available index when the driver last checked whether the device wants a notification.
+    /// Value of `avail` when the driver last checked whether the device wants to be notified.
     considered: u16,
     /// Index of the used ring's next entry.
     used: u16,
@@ -280,8 +280,8 @@ impl Ring {
         let index = self.layout.avail.offset + 2;
         self.memory
             .store(index, self.avail.to_le(), Ordering::Release);
-        // The device writes whether it wants a notification, and then reads the index. The driver
-        // must first write the index, and then read whether the device wants a notification.
+        // Write the index before reading whether the device wants to be notified. The device writes
+        // its preference before it reads the index, so at least one side sees the other's write.
         fence(Ordering::SeqCst);
         let (old, new) = (self.considered, self.avail);
         self.considered = new;
@@ -304,8 +304,8 @@ impl Ring {
         u16::from_le(self.memory.load(index, Ordering::Acquire)) != self.used
     }
 
-    /// Returns whether the used ring has `count` new entries. If fewer requests are in flight, one
-    /// new entry for each of them is enough.
+    /// Returns whether the used ring has at least `count` new entries, or, if fewer than `count`
+    /// requests are in flight, an entry for each of them.
     pub(crate) fn has_used_of(&self, count: u16) -> bool {
         let index = self.layout.used.offset + 2;
         let there = u16::from_le(self.memory.load(index, Ordering::Acquire));
@@ -378,7 +378,8 @@ impl Ring {
     }
 
     /// Returns the next request covered by a used entry. The entry's length applies only to the
-    /// last request. For the others, the device may have written all writable bytes.
+    /// last of these requests. For the rest, the result contains the maximum length, because the
+    /// device may have written every writable byte.
     fn next_of_batch(&mut self, (last, len): (u16, u32)) -> Option<Used> {
         let head = self.order.as_mut()?.pop_front()?;
         let chain = self.chains[usize::from(head)];
@@ -425,8 +426,8 @@ impl Ring {
         lie
     }
 
-    /// Disables interrupts. With EVENT_IDX, nothing needs to be done, because the used index has
-    /// already passed the requested index.
+    /// Disables interrupts. With EVENT_IDX, this does nothing, because the used index has already
+    /// passed `used_event`, the index at which the driver requested an interrupt.
     pub(crate) fn disable_interrupt(&mut self) {
         if !self.event_idx {
             let flags = VRING_AVAIL_F_NO_INTERRUPT as u16;
@@ -435,8 +436,8 @@ impl Ring {
         }
     }
 
-    /// Requests an interrupt after `after` more requests are finished (without EVENT_IDX, after the
-    /// next one). Returns false if that many are already finished.
+    /// Requests an interrupt once `after` more requests have finished. Without EVENT_IDX, `after`
+    /// counts as 1. Returns false if that many requests have already finished.
     pub(crate) fn enable_interrupt(&mut self, after: u16) -> bool {
         let after = after.clamp(1, self.held.max(1));
         if self.event_idx {
@@ -448,8 +449,8 @@ impl Ring {
             let at = self.layout.avail.offset;
             self.memory.store(at, 0_u16, Ordering::Relaxed);
         }
-        // Write the request for an interrupt before reading the index, because the device writes
-        // the index before it reads that request.
+        // Request the interrupt before reading the used index. The device writes the index before
+        // it checks for this request, so at least one side sees the other's write.
         fence(Ordering::SeqCst);
         let there = self.load(self.layout.used.offset + 2);
         let after = if self.event_idx { after } else { 1 };

@@ -2,9 +2,9 @@
 //!
 //! A device answers in batches. Waking the waiters individually takes one system call per waiter.
 //! If they share a core with the interrupt thread, it also takes one context switch per waiter,
-//! because a woken thread runs immediately. Here, a single call wakes exactly the threads that are
-//! done: each thread sleeps with a separate bit (FUTEX_WAIT_BITSET). With more than 32 threads,
-//! bits are shared, so some threads wake too early and sleep again.
+//! because a woken thread runs immediately. Here, each thread sleeps with its own bit
+//! (FUTEX_WAIT_BITSET), so a single call wakes exactly the threads whose requests are done. With
+//! more than 32 threads, bits are shared, so some threads wake too early and sleep again.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};

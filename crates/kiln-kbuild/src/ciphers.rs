@@ -9,9 +9,9 @@ use crate::Error;
 /// `CIPHER(FOLDER)` per cipher.
 pub const CIPHER_LIST: &str = "kiln/generated/ciphers.h";
 
-/// Returns the folders of `kernel/ciphers` that define a cipher, sorted. A folder `NAME` defines a
-/// cipher if it contains a file `NAME.c`, which contains the table `NAME_impls`. Other folders
-/// contain code that several ciphers share.
+/// Returns the names of the folders in `kernel/ciphers` that define a cipher, in sorted order. A
+/// folder `NAME` defines a cipher if it contains a file `NAME.c`. That file contains the table
+/// `NAME_impls`. Other folders contain code that several ciphers share.
 ///
 /// # Errors
 /// Fails if a directory cannot be read. A `kernel_dir` without `ciphers` is not an error; the

@@ -81,8 +81,8 @@ fn first_line(compiler: &Path, argument: &str) -> Result<String, Error> {
 /// Returns the path of the program that a shell would run for `name`.
 pub fn which(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
-        // Do not resolve symbolic links: the python of a venv is a link, and finds its packages by
-        // the link's path.
+        // Do not resolve symbolic links. In a Python venv, the interpreter is a link, and Python
+        // finds the venv's packages through the path of this link.
         return std::path::absolute(name).ok().filter(|p| p.is_file());
     }
     let path = env::var_os("PATH")?;

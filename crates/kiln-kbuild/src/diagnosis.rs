@@ -6,7 +6,8 @@ const BINUTILS: [&str; 10] = [
     "ar", "as", "ld", "ld.bfd", "ld.gold", "ld.lld", "nm", "objcopy", "ranlib", "strip",
 ];
 
-/// Phrases that identify linker errors in lines that start with a file and a position.
+/// Phrases that identify a linker error. Such a line starts with a file and a position, and need
+/// not contain `error:`.
 const OF_LINKERS: [&str; 4] = [
     "undefined reference to ",
     "undefined symbol: ",
@@ -22,7 +23,7 @@ const CONSEQUENCES: [&str; 4] = [
     "aborting due to ",
 ];
 
-/// The beginnings of messages that follow three asterisks but are not errors.
+/// A line that starts with `*** ` is not an error if it continues with one of these texts.
 const GOOD_NEWS: [&str; 3] = ["Default configuration", "End of ", "Execute "];
 
 /// Programs that a kernel build may need, and the Debian packages that contain them. Kiln does not
@@ -119,8 +120,8 @@ fn is_remark(text: &str) -> bool {
     remark.is_some_and(|remark| at("error:").is_none_or(|error| remark < error))
 }
 
-/// Returns the text after `error:` in a line of the form `PLACE: error: WORDS`. Ignores `error:` in
-/// quoted source code, where it does not follow a place or a program's name.
+/// Returns the text after `error:` in a line of the form `PLACE: error: WORDS`, where `PLACE` is a
+/// source position or a program name. Ignores `error:` in quoted source code.
 fn after_error(text: &str) -> Option<&str> {
     let at = text.to_ascii_lowercase().find("error: ")?;
     let mut before = text[..at].trim_end();
@@ -128,8 +129,8 @@ fn after_error(text: &str) -> Option<&str> {
         before = before.strip_suffix(word).unwrap_or(before).trim_end();
     }
     let place = !before.contains(['"', '(', ';', '|']);
-    // Also accept a name without a colon, as in `ERROR: modpost`, or an exception such as
-    // `ImportError`.
+    // `before` need not end with a colon: it is empty for `ERROR: modpost`, and `Import` for
+    // `ImportError: `.
     let named = before.ends_with(':') || before.chars().all(|c| c.is_ascii_alphanumeric());
     (place && named).then(|| text[at + "error: ".len()..].trim_start())
 }

@@ -26,7 +26,8 @@ pub struct Block<'a> {
 /// Returns the blocks of a file, except those that consist only of comments.
 ///
 /// # Panics
-/// Panics if a line is not `name = value`. The files are part of the program, so this is a bug.
+/// Panics if a line is not of the form `name = value`. The files are part of the program, so a
+/// malformed line is a bug.
 pub fn blocks<'a>(file: &str, text: &'a str) -> Vec<Block<'a>> {
     let mut source = "";
     let mut blocks = Vec::new();
@@ -52,7 +53,8 @@ pub fn blocks<'a>(file: &str, text: &'a str) -> Vec<Block<'a>> {
 /// bytes N times, or as `"text"`.
 ///
 /// # Panics
-/// Panics if the value is malformed. The files are part of the program, so this is a bug.
+/// Panics if the value is malformed. The files are part of the program, so a malformed value is a
+/// bug.
 pub fn bytes(text: &str) -> Vec<u8> {
     if let Some((n, of)) = text.split_once('*') {
         return bytes(of.trim()).repeat(n.trim().parse().expect(text));

@@ -33,7 +33,7 @@ pub use tiers::TIERS;
 
 use tiers::Tier;
 
-/// Base name of the archive, as a build script passes it to `rustc-link-lib=static`.
+/// Library name that a build script passes to `rustc-link-lib=static`.
 pub const LIBRARY: &str = "kiln_kernel";
 
 /// Smallest number of sources for which precompiling a header takes less time than it saves.
@@ -205,8 +205,8 @@ impl Kbuild {
         cc
     }
 
-    /// Returns a compiler command that has no file names yet: the flags of a tier, the flags in
-    /// `more`, and the flags that this build adds.
+    /// Returns a compiler command to which the caller must add the file names. Its flags are those
+    /// for all objects, those of `tier`, those in `more`, and those that this build adds.
     fn command(&self, compiler: &Compiler, tier: Option<&Tier>, more: &[&str]) -> Command {
         let mut cc = Command::new(&compiler.path);
         for variable in recipe::IGNORED_ENV {
@@ -233,8 +233,9 @@ impl Kbuild {
         cc
     }
 
-    /// Returns the path of the header that is precompiled for this source, unless the source has
-    /// flags of its own: a precompiled header can be used only with the flags that produced it.
+    /// Returns the path of the header that is precompiled for this source's tier. Returns `None` if
+    /// the source has no tier, is not a C file, or needs extra flags. A precompiled header can be
+    /// used only with the flags that produced it.
     fn intrinsics(&self, source: &Path) -> Option<PathBuf> {
         let tier = recipe::tier_of(source)?;
         let shares_flags = recipe::extra_flags(source).is_empty();
@@ -246,9 +247,9 @@ impl Kbuild {
         self.out_dir.join("intrinsics")
     }
 
-    /// Precompiles the intrinsics for each tier that has several sources. This does not change the
-    /// objects: a compiler that cannot precompile a header, or cannot use a precompiled one, reads
-    /// the original header.
+    /// Precompiles the intrinsics header for each tier that has at least `WORTH_PRECOMPILING`
+    /// sources. This does not affect the resulting objects. If the compiler cannot precompile the
+    /// header or cannot use the precompiled form, it reads the original header.
     fn precompile_intrinsics(&self, compiler: &Compiler, objects: &[Object]) -> Result<(), Error> {
         let mut sources: BTreeMap<PathBuf, Vec<&Path>> = BTreeMap::new();
         for object in objects {
@@ -369,8 +370,8 @@ fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> 
 /// Redirects the compiler's implicit calls to the `memcpy` family to the functions in
 /// `kernel/lib/string.c`. The object file is modified in place.
 ///
-/// Compilers ignore asm labels for these calls, so they can only be renamed after compilation. The
-/// same pass also removes the symbol `_GLOBAL_OFFSET_TABLE_` if no relocation uses it. gas adds
+/// Compilers ignore asm labels for these calls, so the calls can only be renamed after compilation.
+/// This function also removes the symbol `_GLOBAL_OFFSET_TABLE_` if no relocation uses it. gas adds
 /// this undefined symbol to every object that has a thread-local variable.
 ///
 /// # Errors

@@ -11,9 +11,9 @@ use crate::tiers::{Tier, TIERS};
 /// compiler's own headers, so libc headers cannot be included by accident. `char` is unsigned, as
 /// in kernels since 6.2, because its signedness can affect how intrinsics are compiled. Debugging
 /// information contains only line numbers, because writing type information would take longer than
-/// compiling the SIMD files. Functions start at a cache line boundary, because otherwise a change
-/// in one file moves the loops of other files. In measurements, such moves made short calls up to
-/// 30% slower or faster.
+/// compiling the SIMD files. Functions are aligned to cache lines, because otherwise a change in
+/// one file would shift the loops in other files. In measurements, such shifts made short calls up
+/// to 30% slower or faster.
 pub const COMMON: &[&str] = &[
     "-O2",
     "-ffreestanding",
@@ -78,8 +78,9 @@ pub fn extra_flags(source: &Path) -> &'static [&'static str] {
 /// Without this pragma, code would read the address of a function in another file from the GOT.
 pub const HIDDEN_H: &str = "#pragma GCC visibility push(hidden)\n";
 
-/// Functions that compilers call implicitly, with their replacements. There are two passes, because
-/// objcopy cannot give two symbols the same name in one pass.
+/// Functions that compilers call implicitly, and the functions that replace them. Each inner list
+/// is one pass of objcopy. `memcmp` and `bcmp` are renamed in different passes, because objcopy
+/// cannot give two symbols the same name in one pass.
 pub const IMPLICIT_CALLS: &[&[(&str, &str)]] = &[
     &[
         ("memcpy", "kiln_memcpy"),

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-/// The table of tiers as it was when this program was built.
+/// The table of tiers, parsed from the copy of `tiers.def` that is built into this program.
 pub static TIERS: LazyLock<Table> = LazyLock::new(|| {
     let text = include_str!("../../../kernel/tiers.def");
     parse(text).unwrap_or_else(|e| panic!("kernel/tiers.def: {e}"))
@@ -13,9 +13,8 @@ pub static TIERS: LazyLock<Table> = LazyLock::new(|| {
 pub struct Table {
     /// CPU features, from the `FEATURE` rows.
     pub features: Vec<Feature>,
-    /// Pairs from the `KERNEL_FEATURE` rows: the name of a feature in Linux, and the CPU feature
-    /// that makes the Linux feature visible. A hosted tree sees the Linux feature whenever it sees
-    /// the CPU feature.
+    /// `(name, feature)` pairs from the `KERNEL_FEATURE` rows. A hosted tree sees the CPU feature
+    /// that Linux calls `name` whenever it sees `feature`.
     pub kernel_features: Vec<(&'static str, &'static str)>,
     /// Tiers, from the `TIER` rows.
     pub tiers: Vec<Tier>,
@@ -26,8 +25,8 @@ pub struct Table {
 pub struct Feature {
     /// Name in the table, such as `AVX512_VBMI2`.
     pub id: &'static str,
-    /// Bits in XCR0 as a C expression, if the feature is register state; `None` if the feature is a
-    /// set of instructions.
+    /// The XCR0 bits, as a C expression, if the feature is operating-system support for registers.
+    /// `None` if the feature is a set of instructions.
     pub state: Option<&'static str>,
     /// Compiler flag that enables the feature, if any.
     pub flag: Option<&'static str>,

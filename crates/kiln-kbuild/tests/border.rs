@@ -18,14 +18,15 @@ use bindgen::callbacks::{ItemInfo, ItemKind, ParseCallbacks};
 
 /// Headers and the files generated from them, relative to the repository's root.
 struct Border {
-    /// Header files, or directories of header files, for whose declarations bindings are generated.
+    /// Header files, or directories of header files. Bindings are generated for the declarations in
+    /// these files.
     headers: &'static [&'static str],
     bindings: &'static str,
     assertions: &'static str,
     /// Headers that the generated C file includes.
     includes: &'static [&'static str],
-    /// For structures that other bindings define: patterns for their names, and the imports that
-    /// provide them.
+    /// Structures that are imported from other bindings instead of generated. Each pair consists of
+    /// a pattern for the structure's names and the `use` line that imports it.
     elsewhere: &'static [(&'static str, &'static str)],
 }
 

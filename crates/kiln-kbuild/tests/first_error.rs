@@ -64,7 +64,7 @@ fn a_linkers_reason_and_not_what_its_driver_says_of_it() {
     );
     let twice = first_error(recorded!("ld-twice")).unwrap();
     assert!(twice.contains("multiple definition of `x'"), "{twice}");
-    // If the output has no other error, the compiler driver's line must be found.
+    // If the output contains no other error, the line from the compiler driver must be returned.
     assert_first(
         "collect2: error: ld returned 1 exit status\n",
         "collect2: error: ld returned 1 exit status",

@@ -17,8 +17,8 @@ const ITEMS: [&str; 8] = [
     "const", "enum", "fn", "static", "struct", "trait", "type", "union",
 ];
 
-/// Returns the path in a string literal such as `"Layout::is_plain"`, with which a serde attribute
-/// names a function.
+/// If the literal is a string that contains only a path, such as `"Layout::is_plain"`, returns the
+/// path. serde attributes refer to functions by such strings.
 fn path_in(literal: &str) -> Option<TokenStream> {
     let path = literal.strip_prefix('"')?.strip_suffix('"')?;
     let word = |w: &str| !w.is_empty() && w.chars().all(|c| c.is_alphanumeric() || c == '_');
@@ -62,7 +62,7 @@ fn tokens(text: &str) -> Vec<String> {
     out
 }
 
-/// Removes items that are compiled only for tests because of an attribute.
+/// Removes items that are marked `#[cfg(test)]` or `#[cfg(any(test, ...))]`.
 fn without_tests(all: &[String]) -> Vec<String> {
     let (mut out, mut rest) = (Vec::new(), all);
     while let Some(first) = rest.first() {
@@ -96,8 +96,8 @@ fn item_len(tokens: &[String]) -> usize {
     tokens.len()
 }
 
-/// Collects the tokens in parentheses in the arguments of macro calls. Calls inside other items are
-/// ignored.
+/// Collects the tokens that are inside parentheses in a top-level macro call. Macro calls inside
+/// other items are ignored.
 fn macro_arguments(tokens: &[String]) -> BTreeSet<String> {
     let (mut names, mut rest) = (BTreeSet::new(), tokens);
     while !rest.is_empty() {
@@ -488,7 +488,7 @@ fn examples_are_run_where_there_are_any() {
         let off = read(&dir.join("Cargo.toml")).contains("\ndoctest = false\n");
         assert_eq!(any, !off, "{}: doctest in Cargo.toml", name(&dir));
     }
-    // Controls: two examples, and a source without an example.
+    // Controls: `has_example` must find both examples, and none in a source without an example.
     assert!(has_example("//! ```\n//! let a = 1;\n//! ```"));
     assert!(has_example("    /// ```no_run\n    /// f();"));
     assert!(!has_example("/// `one` word\nlet fence = \"```\";"));

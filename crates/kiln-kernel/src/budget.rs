@@ -1,5 +1,5 @@
-//! The chunking strategies, which divide messages into FPU sections; the calibration, which
-//! measures the rates that the strategies use; and measurements of how long the sections last.
+//! The strategies that divide messages into FPU sections, the calibration that measures the rates
+//! used by these strategies, and measurements of how long the sections last.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -29,9 +29,9 @@ pub enum Way {
     Class,
     /// As many bytes per section as fit in the target duration at the measured rates.
     Calibrated,
-    /// Read the TSC between calls, and end the section when the target duration is reached.
+    /// Sections that end when the target duration is reached. The TSC is read between calls.
     Clocked,
-    /// Keep the section open until a softirq is pending or a reschedule is requested.
+    /// Sections that stay open until a softirq is pending or a reschedule is requested.
     OnDemand,
 }
 
@@ -72,8 +72,9 @@ impl Way {
 
 parse_names!(Way, "way", Way::ALL);
 
-/// For tests: overrides the bytes per section, or the bytes between two checks for strategies that
-/// check a condition. `None` restores the defaults.
+/// For tests: overrides the number of bytes per section. For strategies that check a condition to
+/// decide when a section ends, overrides the number of bytes between two checks instead. `None`
+/// restores the defaults.
 #[doc(hidden)]
 pub fn force(bytes: Option<u32>) {
     init();
@@ -84,12 +85,14 @@ pub fn force(bytes: Option<u32>) {
 /// An implementation's limits and measured rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Budget {
-    /// Maximum number of bytes per call under the current strategy: encryption, then decryption.
+    /// Maximum number of bytes per call under the current strategy, for encryption and decryption
+    /// respectively.
     pub most: [u32; 2],
-    /// Fixed cost of a call in TSC ticks, including its FPU section: encryption, then decryption.
+    /// Fixed cost in TSC ticks of a call and its FPU section, for encryption and decryption
+    /// respectively.
     pub start: [u32; 2],
-    /// TSC ticks per byte with the data in the caches, or 0 if not measured: encryption, then
-    /// decryption.
+    /// TSC ticks per byte if the data is in the caches, for encryption and decryption respectively.
+    /// 0 if not measured.
     pub rate: [f64; 2],
     /// Additional TSC ticks per byte if the data is in memory instead of the caches.
     pub miss_rate: f64,
@@ -219,7 +222,8 @@ pub fn chain(n: u64) -> u64 {
 
 /// Parameters for measuring long messages and the delays that their sections cause.
 pub struct Run {
-    /// Number of dependent multiplications in each section of the workload without requests.
+    /// Number of dependent multiplications in each section of [`Parts::null`], the workload that
+    /// makes no requests.
     pub null_chain: u64,
     /// Sections that take more TSC ticks than this count as long.
     pub long_ticks: u64,
@@ -263,7 +267,7 @@ pub struct Part {
 
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
-    /// Requests divided by the current chunking strategy.
+    /// Requests that the current chunking strategy splits into sections.
     pub judged: Part,
     /// Requests processed in one section each.
     pub unbounded: Part,

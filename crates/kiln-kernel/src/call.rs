@@ -190,7 +190,7 @@ pub struct Returned {
 
 impl Call {
     /// Makes the call on the calling thread's CPU. Returns `None` if the context allows neither
-    /// function.
+    /// `function` nor `scalar`.
     ///
     /// # Safety
     /// The arguments must be valid for both functions, and the CPU must support the functions'
@@ -240,7 +240,8 @@ mod tests {
     fn nine_arguments_arrive_in_every_context() {
         for context in Context::ALL {
             let call = Call {
-                // SAFETY: `last` has the signature that this call's arguments assume.
+                // SAFETY: `last` takes nine words and returns a word, so its signature matches the
+                // call below.
                 function: unsafe { Function::new(last as *const c_void, false) },
                 scalar: None,
                 args: [0, 1, 2, 3, 4, 5, 6, 7, 8],
@@ -248,7 +249,7 @@ mod tests {
                 through: None,
                 step: false,
             };
-            // SAFETY: the function takes plain numbers, and needs no CPU feature.
+            // SAFETY: `last` accepts any numbers as arguments, and needs no CPU feature.
             let returned = unsafe { call.make() }.expect("a function that needs no section");
             assert_eq!(returned.result, 8, "{context:?}");
             assert!(!returned.fell_back);

@@ -1,4 +1,4 @@
-//! Repeated direct calls to an implementation's functions, for many messages. The loop is in
+//! Calls an implementation's functions directly, in a loop over many messages. The loop is in
 //! `kernel/bench/calls.c`.
 
 use crate::cipher::{Context, Impl, Kind, Op, Sections};
@@ -30,7 +30,7 @@ pub struct Calls<'a> {
 }
 
 impl<'a> Calls<'a> {
-    /// Describes calls that share one section. The prefix of each message is its associated data.
+    /// Describes calls that share one section. Each message's prefix is used as associated data.
     pub fn new(messages: Messages<'a>) -> Calls<'a> {
         Calls {
             aad_len: messages.prefix,
@@ -96,7 +96,7 @@ impl<'a> Calls<'a> {
     /// Fails in the same cases as [`Calls::run`], and also if `chained` or `many` is set.
     ///
     /// # Panics
-    /// If not every line of `evictor` was read.
+    /// Panics if the C code did not read every line of `evictor`.
     pub fn run_cold(
         &mut self,
         imp: Impl,
@@ -432,8 +432,9 @@ mod tests {
         }
     }
 
-    /// Makes fewer calls than there are messages, and then more calls, which process messages
-    /// again. Each message's result must equal that of a single call with the same IV.
+    /// Makes fewer calls than the number of messages, and then so many calls that each message is
+    /// processed at least twice. The result for each message must equal that of a single call with
+    /// the same IV.
     #[test]
     fn results_are_those_of_single_calls() {
         for imp in usable() {
@@ -476,8 +477,8 @@ mod tests {
         }
     }
 
-    /// Compares calls for several messages with single calls, for encryption and decryption, and
-    /// counts wrong tags.
+    /// Encrypts several messages per call, and compares the results with those of single calls.
+    /// Then decrypts the messages, and checks that wrong tags are counted.
     #[test]
     fn several_sealed_messages_are_those_of_single_calls() {
         let several = |i: &Impl| i.kind() == Kind::Aead && i.lanes().is_some();

@@ -189,7 +189,7 @@ impl Impl {
         self.0.shortest as usize
     }
 
-    /// Returns the maximum length in bytes of an AEAD's text.
+    /// Returns the maximum length in bytes of an AEAD's text. `usize::MAX` means unlimited.
     pub fn longest(self) -> usize {
         match self.0.longest {
             0 => usize::MAX,
@@ -221,7 +221,8 @@ impl Impl {
         self.0.statesize as usize
     }
 
-    /// Returns the usable implementation with the highest priority for an algorithm.
+    /// Returns the algorithm's usable implementation with the highest priority, or `None` if the
+    /// algorithm has no usable implementation.
     pub fn best(alg: &str) -> Option<Impl> {
         Impl::find_all(alg).into_iter().rfind(|i| i.tier().usable())
     }
@@ -246,7 +247,7 @@ impl Impl {
 /// accept any length.
 pub(crate) const LONGEST_LISTED_KEY: usize = 256;
 
-/// Error: an implementation does not accept keys of this length in bytes.
+/// The error for a key that an implementation does not accept. Contains the key's length in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyLength(pub usize);
 

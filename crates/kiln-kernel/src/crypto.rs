@@ -19,8 +19,7 @@ use crate::sys;
 /// Flag of an algorithm whose requests may complete asynchronously. Callers can exclude such
 /// algorithms.
 pub const ASYNC: u32 = 0x80;
-/// Flag of an internal algorithm. A lookup finds an internal algorithm only if the caller requests
-/// internal algorithms.
+/// Flag of an internal algorithm. By default, lookups skip these algorithms.
 pub const INTERNAL: u32 = 0x2000;
 /// Flag of a request that may wait for space in a full queue.
 pub(crate) const MAY_BACKLOG: u32 = 0x400;
@@ -136,15 +135,15 @@ fn scatterlist(pieces: &[(*mut u8, usize)]) -> Vec<sys::Scatterlist> {
         .collect()
 }
 
-/// An operation that lets a load encrypt through a transform. It has one request per slot, because
-/// each slot can have a request in flight.
+/// A transform with preallocated requests, which a load can use to encrypt its messages. Each of
+/// the load's slots has its own request, so that all slots can be in flight at the same time.
 pub struct Asked {
     raw: Box<sys::CryptoOp>,
     _tfm: Skcipher,
 }
 
 impl Asked {
-    /// Creates the operation. The key of `tfm` must already be set.
+    /// Allocates one request per slot. The key of `tfm` must already be set.
     pub fn new(tfm: Skcipher, slots: u32) -> Result<Asked, Errno> {
         let mut raw = Box::new(sys::CryptoOp {
             tfm: tfm.raw.tfm,
@@ -158,8 +157,8 @@ impl Asked {
         }
     }
 
-    /// Returns the operation for a load. The load must be dropped before `self`, so that no request
-    /// is in flight when the requests are freed.
+    /// Returns an operation to pass to a load. The load must be dropped before `self`, because
+    /// dropping `self` frees the requests, and none of them may still be in flight.
     pub fn operation(&mut self) -> Operation {
         let ctx = (&raw mut *self.raw).cast();
         // SAFETY: `ctx` points to the structure that the function expects, and a load waits for its
@@ -187,8 +186,8 @@ pub mod broken {
     /// The most recently queued request is served first.
     pub const LATE_FIRST: u32 = 8;
 
-    /// Plants the faults whose bits are set in `rules`, for the whole process, and removes all
-    /// others.
+    /// Plants the faults whose bits are set in `rules`, and removes all others. This affects the
+    /// whole process.
     pub fn set(rules: u32) {
         // SAFETY: the function accepts any number.
         unsafe { super::sys::kiln_cryptd_break(rules) }

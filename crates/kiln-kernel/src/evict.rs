@@ -56,14 +56,15 @@ impl Evictor {
         &self.words[self.offset..]
     }
 
-    /// Returns whether `sum` is the sum of the first words of all lines, over all passes.
+    /// Returns whether `sum` is the value obtained by adding up the first word of every line in
+    /// every pass.
     pub(crate) fn was_read(&self, sum: u64) -> bool {
         sum == PASSES * self.lines as u64
     }
 }
 
-/// Returns the size of the second-level cache in bytes. The source is CPUID leaf 8000_0006h, which
-/// both Intel and AMD CPUs have.
+/// Returns the size of the second-level cache in bytes. Both Intel and AMD CPUs report it in CPUID
+/// leaf 8000_0006h.
 fn second_level_bytes() -> usize {
     const LEAF: u32 = 0x8000_0006;
     // Only older toolchains need the `unsafe` block: newer ones declare `__cpuid` safe.
@@ -107,8 +108,8 @@ mod tests {
         let (sum, executed) = read(&evictor);
         assert!(evictor.was_read(sum));
         assert!(!evictor.was_read(sum - 1), "control: one line left out");
-        // The executed code must be twice as large as the largest first-level instruction caches,
-        // which have 64 KiB.
+        // The executed code must be twice as large as the largest first-level instruction caches
+        // (64 KiB).
         assert_eq!(executed, 2 * (64 << 10) / LINE as u64);
     }
 

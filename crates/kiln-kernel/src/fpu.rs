@@ -55,7 +55,7 @@ pub enum Context {
     /// A hardirq that interrupted a task with softirqs disabled.
     HardirqOverBhOff,
     HardirqOverSoftirq,
-    /// A non-maskable interrupt.
+    /// An NMI. Only its preempt count is emulated, not its entry.
     Nmi,
 }
 
@@ -71,7 +71,8 @@ impl Context {
     ];
 }
 
-/// The result of [`usable`]: the answer, and the preempt counts and warnings that were observed.
+/// The result of [`usable`]: whether the FPU is usable, and the preempt counts and warnings
+/// observed during the test.
 pub use crate::sys::Usable as Answer;
 
 /// Tests whether the FPU is usable in `context`. If `in_section` is set, the interrupted code is
@@ -107,8 +108,8 @@ pub fn state_size() -> u32 {
     unsafe { sys::kiln_fpstate_size() }
 }
 
-/// Plants a fault to test the detectors: from now on, every save in the process omits these
-/// features, which are bits of XCR0.
+/// Plants a fault to test the detectors. From now on, every save in the process omits the features
+/// whose XCR0 bits are set in `features`.
 #[doc(hidden)]
 pub fn forget_features(features: u32) {
     // SAFETY: the function changes a mask; the only effect is that register contents are lost.

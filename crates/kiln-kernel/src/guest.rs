@@ -6,7 +6,7 @@ use crate::cpu::{self, Cpu};
 use crate::derive::counts;
 use crate::sys;
 
-/// A call that processes a whole message, and the expected result. Owns all its buffers.
+/// A crypto call on one whole message, together with the expected result. Owns all its buffers.
 pub struct Guest {
     raw: sys::Guest,
     _ctx: Context,
@@ -99,7 +99,7 @@ counts! {
         /// Interrupts that arrived inside a section.
         into_sections,
         served,
-        /// Messages that were processed in a section opened for them.
+        /// Messages for which a section was opened.
         sections,
         /// Messages processed by scalar code because no section could be opened.
         scalar_fallbacks,

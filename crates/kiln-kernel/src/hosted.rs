@@ -8,8 +8,8 @@ use crate::cpu::{self, Cpu};
 use crate::fpu::Policy;
 use crate::sys;
 
-/// Callbacks for the events of a CPU, and for the FPU policy of a tree. All callbacks run in kernel
-/// mode.
+/// A tree's callbacks: `Hooks` for the events of a CPU, and `FpuOps` for an FPU policy. All of them
+/// run in kernel mode.
 pub use crate::sys::{FpuOps, Hooks};
 
 // SAFETY: the structure contains only functions and a constant string, which threads may share.

@@ -38,8 +38,8 @@ impl std::error::Error for Error {}
 /// when it processes a whole message, as `xts(aes)` does.
 pub const ALG: &str = "xts(aes)";
 
-/// Returns all implementations of [`ALG`] in ascending order of priority, whether usable here or
-/// not.
+/// Returns all implementations of [`ALG`] in ascending order of priority, including those that are
+/// not usable here.
 pub fn all_impls() -> Vec<Impl> {
     Impl::find_all(ALG)
 }
@@ -105,8 +105,8 @@ impl Messages {
         }))
     }
 
-    /// Returns the argument of `kiln_calls_run` for one message with this key. The buffers are not
-    /// set.
+    /// Returns an argument for `kiln_calls_run` that processes one message with this key. The
+    /// caller must set the buffers.
     #[doc(hidden)]
     pub fn calls(&self, imp: Impl) -> sys::Calls {
         sys::Calls {
@@ -156,7 +156,7 @@ pub enum Worker {
     /// One of Kiln's implementations, with one section per message. Where a section is not allowed,
     /// scalar code is used.
     Impl(Impl),
-    /// An operation whose own code determines whether to use the FPU.
+    /// An operation that itself decides whether to use the FPU.
     Op(Operation),
 }
 
@@ -166,12 +166,11 @@ impl From<Impl> for Worker {
     }
 }
 
-/// Work that the task of a load does.
+/// What the task of a load does.
 pub enum TaskWork {
     /// Encrypt the messages with the implementation, one section per message.
     Crypt(Impl, Arc<Messages>),
-    /// Encrypt the messages with an operation. The number limits how many operations may be in
-    /// flight.
+    /// Encrypt the messages with an [`Operation`], with at most this many messages in flight.
     Ask(Operation, Arc<Messages>, u32),
     /// Fill every register with a pattern, run an empty loop, and check the registers.
     Keep {
@@ -183,7 +182,7 @@ pub enum TaskWork {
 }
 
 counts! {
-    /// Counts of the operations that a load performed, and of their faults.
+    /// Counts of the operations that a load performed, and of the errors it detected.
     pub struct Counts {
         /// Number of operations that the task completed.
         task_ops,
@@ -205,7 +204,7 @@ counts! {
         user_corrupted,
         /// Task and softirq operations that completed asynchronously.
         async_punts,
-        /// Operations rejected because a queue was full or all slots were in flight.
+        /// Operations rejected because a queue was full or no slot was free.
         dropped,
         /// Operations that completed after a later operation in the same context.
         reordered,
@@ -224,7 +223,7 @@ pub struct Plan {
     /// The implementation and the messages of a kernel thread that competes with the task. The
     /// thread opens one section per message.
     pub second: Option<(Impl, Arc<Messages>)>,
-    /// Whether the hardirq handler also opens a section where the policy allows it.
+    /// Whether the hardirq handler also opens a section, provided that the policy allows it.
     pub hardirq_fpu: bool,
 }
 
@@ -240,8 +239,7 @@ pub struct Load<'a> {
     _pattern: Box<(Pattern, Pattern)>,
 }
 
-/// The buffers that one part of a load writes. A part is the task, the softirqs or the kernel
-/// thread.
+/// The buffers written by one part of a load: the task, the softirqs or the kernel thread.
 struct Buffers {
     dst: Vec<u8>,
     op: Option<Box<sys::Op>>,
@@ -330,7 +328,7 @@ impl Sides {
 /// Checks that the CPU supports the implementations.
 ///
 /// # Panics
-/// If an implementation is not for [`ALG`], the algorithm to which the messages' keys belong.
+/// If an implementation is for an algorithm other than [`ALG`].
 fn check_usable(impls: impl IntoIterator<Item = Impl>) -> Result<(), Error> {
     for imp in impls {
         assert_eq!(imp.alg(), ALG, "{imp:?}");
@@ -409,8 +407,8 @@ impl<'a> Load<'a> {
         self.cpu
     }
 
-    /// Sets whether interrupts return without doing any work, as the control run of a measurement
-    /// requires. Returns the previous setting.
+    /// Sets whether interrupts return without doing any work, which the control run of a
+    /// measurement requires. Returns the previous setting.
     pub fn set_empty(&mut self, empty: bool) -> bool {
         let field = &raw mut self.raw.empty;
         // SAFETY: the field belongs to this `Load`. The access is volatile, because interrupts may
@@ -435,8 +433,8 @@ impl<'a> Load<'a> {
         self.raw.hardirq_hook = hook;
     }
 
-    /// Performs `ops` operations in one kernel entry. A user program enters the kernel with
-    /// patterns in all its registers, and checks the registers on return.
+    /// Performs `ops` operations in one kernel entry. The kernel is entered by a user program that
+    /// fills all its registers with patterns first, and checks them on return.
     pub fn run(&mut self, ops: u64) {
         self.raw.ops = ops;
         // SAFETY: `kiln_load_run` takes a pointer to this structure, which is attached to this CPU.

@@ -1,5 +1,5 @@
-//! Messages in memory, which [`crate::calls`] passes to functions and [`crate::crypto`] passes in
-//! requests.
+//! The in-memory messages that [`crate::calls`] passes to functions and [`crate::crypto`] submits
+//! in requests.
 
 use std::fmt;
 
@@ -51,7 +51,8 @@ pub struct Lens {
     /// Size of the prefix, which holds associated data.
     pub assoc: usize,
     pub text: usize,
-    /// Size of the tag, in the message or in the result.
+    /// Size of the tag, which is part of the result when encrypting, and of the message when
+    /// decrypting.
     pub tag: usize,
     /// Size of a hash's digest.
     pub digest: usize,
@@ -100,7 +101,7 @@ impl fmt::Display for Unfit {
 
 impl std::error::Error for Unfit {}
 
-/// The sizes and buffers, apart from the text, that an algorithm needs. Also used by kiln-tree.
+/// What an algorithm requires of the buffers for its messages. Also used by kiln-tree.
 #[doc(hidden)]
 pub struct Needs {
     pub kind: Kind,

@@ -28,8 +28,8 @@ pub struct Pieces<'a> {
 }
 
 impl Impl {
-    /// Returns the state of an unkeyed hash after `data`, in the format of `kernel/`. Returns
-    /// `None` for other algorithms, and for tiers that need an FPU section.
+    /// Returns the state of an unkeyed hash after it has processed `data`, in the format that
+    /// `kernel/` uses. Returns `None` for other algorithms, and for tiers that need an FPU section.
     pub fn unkeyed_state(self, data: &[u8]) -> Option<Vec<u8>> {
         let plain = self.kind() == Kind::Hash && !self.is_keyed() && self.tier() == Tier::Generic;
         if !plain {
@@ -39,8 +39,8 @@ impl Impl {
         let ops = unsafe { self.0.__bindgen_anon_1.hash };
         let mut state = vec![0u64; self.state_size().div_ceil(8)];
         let to = state.as_mut_ptr().cast();
-        // SAFETY: the buffer has the size and alignment of a state. An unkeyed hash reads no
-        // context, and a generic implementation needs no section.
+        // SAFETY: the buffer has the size and alignment of a state. An unkeyed hash does not read
+        // the context, and a generic implementation does not need an FPU section.
         unsafe {
             ops.init?(ptr::null(), to);
             ops.update?(ptr::null(), to, data.as_ptr(), data.len());

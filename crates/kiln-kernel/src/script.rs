@@ -13,7 +13,7 @@ use crate::sys;
 pub enum Step {
     /// Submit requests: the transform's index, the context, flags, and the number of requests.
     Submit(usize, Context, u32, u32),
-    /// Let other tasks run until this number of additional requests has completed.
+    /// Let other tasks run until this many more requests have completed asynchronously.
     Run(u32),
     /// Open an FPU section.
     SectionBegin,
@@ -72,8 +72,8 @@ pub struct Event {
 pub struct Outcome {
     /// All events in order of occurrence.
     pub events: Vec<Event>,
-    /// Index of the step that never ended. Equals the number of steps if all steps ended but some
-    /// requests never completed.
+    /// Index of the step that did not finish. Equals the number of steps if every step finished but
+    /// some requests never completed. `None` if all requests completed.
     pub stuck: Option<usize>,
 }
 
@@ -108,8 +108,8 @@ pub unsafe fn run_foreign(
 
 /// Returns scripts that reveal the behaviour of a crypto API: the limit of its queue, its backlog,
 /// which requests may overtake others, how long a transform lives, and which requests complete
-/// without the kworker. Each script is returned with its name and the number of `xts(aes)`
-/// transforms that it uses. The policy must be `legacy`.
+/// without the kworker. Each tuple contains a script's name, the number of `xts(aes)` transforms it
+/// uses, and its steps. The policy must be `legacy` when the scripts run.
 pub fn scenarios() -> Vec<(&'static str, usize, Vec<Step>)> {
     use Context::{Softirq, Task, TaskBhOff};
     const BACKLOG: u32 = crate::crypto::MAY_BACKLOG;

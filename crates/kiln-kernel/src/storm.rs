@@ -1,5 +1,5 @@
-//! Softirq storms: measures how many softirqs the softirq loop leaves to ksoftirqd, and checks
-//! whether every work item that was queued during the storm is executed.
+//! Experiments with softirq storms. They count how many softirqs are left to ksoftirqd, and how
+//! many of the work items that are queued during the storm are executed.
 
 use crate::cpu::{self, Cpu};
 use crate::sys;

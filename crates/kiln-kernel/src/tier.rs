@@ -60,7 +60,7 @@ macro_rules! tiers {
 include!(concat!(env!("OUT_DIR"), "/tiers.rs"));
 
 impl Tier {
-    /// Returns whether a CPU needs `feature` for the tier.
+    /// Returns whether the tier requires `feature`.
     pub fn has(self, feature: Feature) -> bool {
         self.features().contains(&feature)
     }
@@ -95,10 +95,10 @@ impl Tier {
         unsafe { sys::kiln_tiers_mask(mask) }
     }
 
-    /// Returns masks for tests: the first mask has only the lowest tier, and each following mask
-    /// has one more usable tier, up to all of them. No mask ends with AVX unless AVX is the highest
-    /// usable tier: Kiln has no AVX code, so the tests would only repeat those of the previous
-    /// mask.
+    /// Returns masks for tests. The first mask contains only the lowest tier, and each subsequent
+    /// mask adds the next usable tier, until all are included. A mask whose highest tier is AVX is
+    /// omitted unless AVX is the highest usable tier. Kiln has no AVX code, so its tests would only
+    /// repeat those of the previous mask.
     pub fn masks() -> Vec<Vec<Tier>> {
         let mut masks = Tier::all_masks();
         let all = masks.pop();
@@ -107,10 +107,10 @@ impl Tier {
         masks
     }
 
-    /// Returns masks for hosted trees: those of [`Tier::masks`], and one that ends with AVX. The
-    /// masks that end with AVX or AVX2 lack SHA-NI, like the first CPUs with these tiers. Trees
-    /// prefer SHA-NI to both, so their AVX and AVX2 code for SHA-1 and SHA-256 would otherwise not
-    /// run under any mask.
+    /// Returns masks for hosted trees: those of [`Tier::masks`], and one whose highest tier is AVX.
+    /// Masks whose highest tier is AVX or AVX2 do not contain SHA-NI, which the first CPUs with
+    /// these tiers also lacked. For SHA-1 and SHA-256, trees prefer SHA-NI code to AVX and AVX2
+    /// code, which would otherwise not run under any mask.
     pub fn tree_masks() -> Vec<Vec<Tier>> {
         let mut masks = Tier::all_masks();
         let all = masks.last().cloned().unwrap_or_default();

@@ -101,8 +101,8 @@ fn lengths(imp: Impl, budget: usize) -> Vec<usize> {
     let block = imp.block_size().max(16);
     let mut all = vec![0, 1, block - 1, block];
     all.extend([budget - 1, budget, budget + 1, 2 * budget + 1]);
-    // Add lengths near the boundaries of loops over several vectors, and of the parts that CRC-32C
-    // processes.
+    // Add lengths near the boundaries of loops over several vectors, and near the lengths of the
+    // parts into which CRC-32C divides messages.
     all.extend([
         192, 255, 256, 448, 512, 768, 896, 1008, 1024, 1025, 4032, 4080,
     ]);
@@ -154,8 +154,8 @@ fn every_way_answers_what_generic_code_does() {
             let mut subject = Subject::open(imp);
             for way in Way::ALL {
                 let by_bytes = !matches!(way, Way::Unbounded | Way::Clocked | Way::OnDemand);
-                // Test constant budgets as they are. Replace measured budgets, because they differ
-                // between machines.
+                // Test constant budgets as they are. Replace measured budgets with a fixed value,
+                // because they differ between machines.
                 let constant = matches!(way, Way::Page | Way::Fixed | Way::Class);
                 budget::force((!constant).then_some(4 * granule as u32));
                 way.set(1 << 40);
@@ -420,8 +420,8 @@ fn budgets() -> Vec<Option<u32>> {
     all.map(|i| i.bytes_in(Op::Encrypt, 78_000)).collect()
 }
 
-/// Returns one rate per implementation. The rates range from that of a fast checksum to that of a
-/// slow hash.
+/// Returns one simulated rate per implementation, in TSC ticks per 65536 bytes. The values range
+/// from that of a fast checksum to that of a slow hash.
 fn rates() -> Vec<u64> {
     (0..Impl::all().len() as u64)
         .map(|i| 2_000 + i * i * i % 470_001)
@@ -446,8 +446,8 @@ fn most_moved(a: &[Option<u32>], b: &[Option<u32>]) -> f64 {
     a.iter().zip(b).map(moved).fold(0.0, f64::max)
 }
 
-/// Plants stalls like those that interrupts, SMIs and hosts cause: stalls of a few microseconds,
-/// stalls of a few hundred microseconds, and stalls in several consecutive runs.
+/// Plants stalls like those caused by interrupts, by SMIs and by the host. Some last a few
+/// microseconds, some last a few hundred microseconds, and some affect many consecutive runs.
 #[test]
 fn planted_stalls_move_no_budget() {
     let _one = lock_budgets();

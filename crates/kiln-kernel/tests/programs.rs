@@ -1,4 +1,4 @@
-//! C programs that test parts of `kernel/` that its interface does not export.
+//! Runs C programs that test internal functions of `kernel/`.
 //!
 //! Each program includes the source file under test, so that it can call static functions and
 //! replace the time stamp counter with a variable. The rest of `kernel/` is linked from the

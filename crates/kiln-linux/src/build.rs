@@ -20,13 +20,13 @@ pub struct Row {
     /// Version of Linux, or the directory of the kernel headers that the module was built for.
     #[schemars(extend("x-role" = "key"))]
     pub version: String,
-    /// The compiler, with its version.
+    /// Compiler used for the build, with its version.
     #[schemars(extend("x-role" = "key"))]
     pub cc: String,
-    /// How long the build took.
+    /// Duration of the build.
     #[schemars(extend("unit" = "s", "x-role" = "main"))]
     pub seconds: f64,
-    /// Compiler warnings in Kiln's module; 0 for a kernel.
+    /// Number of compiler warnings in Kiln's module. Always 0 for a kernel.
     #[schemars(extend("x-role" = "figure"))]
     pub warnings: usize,
     /// Path of the file that was built.

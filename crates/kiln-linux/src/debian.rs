@@ -247,8 +247,8 @@ fn fill(dir: &Path, release: &str, progress: &dyn Fn(&str)) -> Result<(), Error>
     Ok(())
 }
 
-/// Returns the packages that contain further headers, and those that contain the programs needed to
-/// build a module, except the compiler.
+/// Parses the dependencies of a headers package. Returns the packages that contain more headers or
+/// the programs for building a module. The compiler's package is omitted.
 fn needed(depends: &str) -> Vec<String> {
     let names = depends
         .lines()
@@ -259,8 +259,8 @@ fn needed(depends: &str) -> Vec<String> {
         .collect()
 }
 
-/// Adjusts the headers' Makefile. The Makefile includes a second Makefile by its path under
-/// `/usr/src`, but here the second Makefile is under `root`.
+/// Adjusts the headers' Makefile, which includes another Makefile by its absolute path. Replaces
+/// `/usr/src` in this path with the corresponding directory under `root`.
 fn place_headers(root: &Path, release: &str) -> Result<(), Error> {
     let path = root.join(format!("usr/src/linux-headers-{release}/Makefile"));
     let text = fs::read_to_string(&path).map_err(|e| Error::cache(&path, e))?;

@@ -240,8 +240,8 @@ impl From<kiln_tree::Error> for Error {
     fn from(e: kiln_tree::Error) -> Error {
         match e {
             kiln_tree::Error::Interrupted => Error::Interrupted,
-            // The inner error may come from this crate, because this crate compiles Kiln's module
-            // for a hosted tree.
+            // Unwrap the boxed error if it is one of this crate's own errors: for a hosted tree,
+            // this crate compiles Kiln's module.
             kiln_tree::Error::Guest(e) => match e.downcast() {
                 Ok(e) => *e,
                 Err(e) => Error::Tree(kiln_tree::Error::Guest(e)),

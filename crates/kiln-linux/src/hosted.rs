@@ -28,7 +28,7 @@ use crate::Error;
 const NAME: &str = "ciphers";
 
 /// The module's symbols that this file uses, each with its new name. The new names begin with
-/// `kiln_glue_`, because an image keeps symbols with this prefix.
+/// `kiln_glue_`, because only symbols with this prefix are visible outside an image.
 const NAMES: [(&str, &str); 5] = [
     ("kiln_init", INIT),
     ("only", ONLY),
@@ -42,7 +42,8 @@ const TIERS: &str = "kiln_glue_module_tiers";
 const ALL: &str = "kiln_glue_module_all";
 const CHECK: &str = "kiln_glue_module_check";
 
-/// Fractions of the total time that building and testmgr take. Used only for the progress bar.
+/// Estimated shares of the total time spent on building and on testmgr's tests. Used only for the
+/// progress bar.
 const BUILDING: f64 = 0.9;
 const TESTING: f64 = 0.05;
 

@@ -23,7 +23,7 @@ const FLAGS: &[&str] = &["-std=gnu11", "-O2", "-static", "-s", "-w"];
 
 /// Maximum length in bytes of a line in the command file, including its newline.
 const LONGEST: usize = 4095;
-/// Limit on the number of words in a command; a command must have fewer.
+/// Exclusive upper limit on the number of words in a command.
 const WORDS: usize = 64;
 
 /// A command for init.
@@ -63,8 +63,9 @@ impl Order {
         Order::new(&["print", path])
     }
 
-    /// Creates a command to print the files that match a glob(7) pattern. The file's path and a tab
-    /// precede each line. If `words` are given, only lines that contain one of them are printed.
+    /// Creates a command to print the lines of all files that match a glob(7) pattern. Each line is
+    /// prefixed with the file's path and a tab. If `words` is not empty, only lines that contain at
+    /// least one of the words are printed.
     pub fn lines(pattern: &str, words: &[&str]) -> Order {
         Order::new(&[&["lines", pattern], words].concat())
     }

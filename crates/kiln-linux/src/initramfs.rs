@@ -9,7 +9,8 @@ const PROGRAM: u32 = 0o100_755;
 const CHARACTER_DEVICE: u32 = 0o020_600;
 /// Name of the entry that ends an archive.
 const TRAILER: &str = "TRAILER!!!";
-/// Alignment in bytes of each name and each content.
+/// Every file name and every file's content is zero-padded until the archive's length is a multiple
+/// of this number of bytes.
 const ALIGN: usize = 4;
 
 /// An archive to which files can be added. Adding a file also adds the directories in its path.

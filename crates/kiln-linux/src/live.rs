@@ -13,12 +13,15 @@ pub struct Width {
     pub name: String,
     /// Number of rounds in which registers were saved, overwritten and restored.
     pub rounds: u32,
-    /// Number of rounds after which a register did not have its original value.
+    /// Number of rounds after which a register did not have its original value, or the save area
+    /// was not fully wiped.
     pub wrong: u32,
-    /// Number of control rounds that failed to detect a changed register. Control rounds do not
-    /// save registers, so each of them should detect a change.
+    /// Number of control rounds in which a changed register, or register contents left in the save
+    /// area, went undetected. Control rounds neither restore registers nor wipe the area, so each
+    /// round must detect both.
     pub missed: u32,
-    /// Minimum cost of a save and a restore, in TSC cycles.
+    /// Minimum time to save and restore the registers and wipe the save area, in TSC cycles. The
+    /// time to read the TSC is subtracted.
     pub least: u64,
     pub median: u64,
 }

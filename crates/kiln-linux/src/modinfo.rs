@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use crate::Error;
 
-/// File name extensions of compressed modules, each with the program that decompresses such a
-/// module and the Debian package that contains the program.
+/// File name extensions of compressed modules, each with its decompression program and the Debian
+/// package that provides the program.
 const PACKED: [(&str, &str, &str); 3] = [
     ("ko.xz", "xz", "xz-utils"),
     ("ko.zst", "zstd", "zstd"),
@@ -38,10 +38,10 @@ impl Modules {
         Ok(Modules(found))
     }
 
-    /// Returns the names and contents of all modules that the module with the given content depends
-    /// on. In the result, each module comes after its dependencies. Modules that are not found are
-    /// skipped, because they may be built into the kernel. If a skipped module is not built in, the
-    /// kernel reports the error.
+    /// Returns the names and contents of a module's direct and indirect dependencies. `content` is
+    /// the content of the module's file. In the result, each module comes after its dependencies.
+    /// Dependencies that are not found are skipped, because they may be built into the kernel. If
+    /// they are not built in, the kernel reports an error when it loads the module.
     ///
     /// # Errors
     /// Fails if a module cannot be read.

@@ -29,7 +29,7 @@ const NEST: &str = "nest";
 /// linux dkms`.
 const FAULT: &str = "fault";
 
-/// Names and sources of the test modules that may be loaded only in a virtual machine.
+/// Names and sources of the test modules that must not be loaded outside a virtual machine.
 const JUDGE: &[(&str, &str)] = &[
     (NEST, include_str!("../../../linux/judge/nest.c")),
     (FAULT, include_str!("../../../linux/judge/fault.c")),
@@ -53,8 +53,8 @@ const DKMS: &str = include_str!("../../../packaging/dkms/dkms.conf");
 /// of a cipher takes 3 KiB, and a kernel stack is 16 KiB.
 const FRAME: &str = "-Wframe-larger-than=4096";
 
-/// Kbuild lines that detect whether this kernel lets a hash clone its transforms, as kernels from
-/// 6.4 to some version after 6.14 do.
+/// Kbuild lines that detect whether this kernel's hash algorithms have a `clone_tfm` callback.
+/// Linux 6.4 added the callback, and some version after 6.14 removed it.
 const CLONES: &str = "clones := $(shell grep -q 'clone_tfm.*struct crypto_shash' \
                       $(srctree)/include/crypto/hash.h && echo -DKILN_SHASH_CLONES)
 CFLAGS_check.o := $(clones)
@@ -73,7 +73,7 @@ pub enum Kernel<'a> {
 pub struct Plan<'a> {
     pub kernel: Kernel<'a>,
     pub compiler: &'a Compiler,
-    /// The build directory, which the sources are copied to before the build.
+    /// The build directory. The sources are copied to it before the build.
     pub dir: PathBuf,
     /// Callback that may edit each source file while it is copied. Controls use it to plant faults.
     pub edit: &'a dyn Fn(&str, &'static str) -> String,
@@ -171,8 +171,8 @@ fn headers_key(headers: &Path, compiler: &Compiler) -> String {
 pub fn build(plan: &Plan) -> Result<Module, Error> {
     copy(&plan.dir, plan.edit)?;
     let others: &[&str] = match plan.kernel {
-        // In user mode Linux, which the host interrupts, the module does not nest sections, so a
-        // test of nested sections is not needed.
+        // In user mode Linux, the module never nests sections, because the host saves each
+        // process's registers. A test of nested sections is therefore not needed.
         Kernel::User(_) => &[HIDE],
         Kernel::Headers(_) => {
             for (name, source) in JUDGE {

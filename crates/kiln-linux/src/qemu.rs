@@ -21,8 +21,8 @@ const PROBE: Duration = Duration::from_secs(20);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accel {
     Kvm,
-    /// QEMU's TCG, which emulates the CPU in software. Answers are the same as on hardware, but
-    /// costs cannot be measured.
+    /// QEMU's TCG, which emulates the CPU in software. Guests compute the same results as on
+    /// hardware, but their timings are meaningless.
     Tcg,
 }
 
@@ -73,8 +73,8 @@ impl Qemu<'_> {
             .arg("-initrd")
             .arg(&initramfs.path)
             // Disable full preemption, which would disturb the scripted requests. Also disable the
-            // kernel's timer check: on a busy host, the emulated timer may fail the check, and the
-            // kernel would panic.
+            // kernel's timer check, because the emulated timer may fail it on a busy host, and the
+            // kernel would then panic.
             .args([
                 "-append",
                 "console=ttyS0 quiet panic=-1 preempt=voluntary no_timer_check",

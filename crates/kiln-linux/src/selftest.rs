@@ -38,7 +38,7 @@ const LIVE_ROUNDS: u32 = 1000;
     )
 )]
 pub struct Row {
-    /// The driver's name in Linux.
+    /// Name under which Linux knows the driver, such as `kiln-xts-aes-aesni`.
     #[schemars(extend("x-role" = "key"))]
     pub driver: String,
     /// Algorithm name in the kernel's crypto API, such as `xts(aes)`.
@@ -48,10 +48,11 @@ pub struct Row {
     #[schemars(extend("x-role" = "key"))]
     pub tier: String,
     /// Verdict: `passed`, `failed`, `untested` (none of Linux's tests reached the driver), `absent`
-    /// (the CPU or `KILN_TIERS` excludes the driver) or `unknown`.
+    /// (the CPU lacks the driver's tier, or `KILN_TIERS` excludes it) or `unknown` (Linux reported
+    /// neither success nor failure).
     #[schemars(extend("x-role" = "main", "x-heading" = "self-test"))]
     pub selftest: &'static str,
-    /// Why the verdict is not `passed`; empty if it is.
+    /// Reason for any `selftest` verdict other than `passed`. Empty for `passed`.
     #[schemars(extend("x-role" = "figure"))]
     pub reason: String,
 }
@@ -65,7 +66,7 @@ pub struct Plan<'a> {
     pub only: Option<&'a str>,
     /// Iterations per random test; `None` selects Linux's default of 100.
     pub fuzz: Option<u32>,
-    /// The boot is killed after this time.
+    /// Maximum duration of the boot. A boot that takes longer is killed.
     pub limit: Duration,
     /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,

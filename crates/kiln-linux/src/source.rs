@@ -86,7 +86,7 @@ fn unpacked(archive: &Path, version: (u32, u32)) -> Result<PathBuf, Error> {
             })
         }
     };
-    // The rename fails if another kiln has finished first. In that case, use its tree.
+    // The rename fails if another kiln process finished first. In that case, use its tree.
     match tree.join("Kbuild").is_file() {
         true => Ok(tree),
         false => done.map(|()| tree),

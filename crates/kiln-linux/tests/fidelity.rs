@@ -27,7 +27,7 @@ fn records() -> Vec<(String, Record)> {
 }
 
 /// Describes each difference between the emulated CPU's answers and the record, and counts the
-/// questions that the emulated CPU cannot be asked.
+/// questions that the emulated CPU cannot answer.
 fn differences(
     record: &Record,
     policy: &str,
@@ -59,7 +59,7 @@ fn differences(
     (differ, unasked)
 }
 
-/// Runs `body` on a new thread, because a thread can be made an emulated CPU only once.
+/// Runs `body` on a new thread, because a thread can become an emulated CPU only once.
 fn on_a_thread<T: Send>(body: impl FnOnce() -> T + Send) -> T {
     thread::scope(|s| s.spawn(body).join().unwrap())
 }

@@ -95,8 +95,8 @@ fn wanting(name: &str, text: &'static str) -> String {
     }
 }
 
-/// Fails unless each driver passed or is absent. Instead of passing, drivers of algorithms whose
-/// names start with one of the strings in `untested` must be untested.
+/// Panics unless every driver that is not absent passed. If a driver's algorithm starts with one of
+/// the names in `untested`, the driver must be untested instead.
 fn assert_passed(outcome: &Outcome, untested: &[&str]) {
     for row in &outcome.rows {
         let known = untested.iter().any(|alg| row.alg.starts_with(alg));
@@ -145,7 +145,7 @@ fn a_hosted_testmgr_passes_every_driver_and_fails_those_that_are_wrong() {
     let outcome = judged(&tree, None, &module::unchanged).unwrap();
     assert!(outcome.rows.len() > 90, "{}", outcome.rows.len());
     assert_passed(&outcome, &["blake2s"]);
-    // NHPoly1305 is not tried in softirqs, because its key is longer than every key size that is
+    // Only NHPoly1305 may be left out in softirqs, because its key is longer than any key size
     // tried there.
     let untried = outcome
         .notes

@@ -1,5 +1,5 @@
-//! The self-check, which grades the clock, the quietness of the machine, and the measuring method
-//! itself.
+//! The self-check, which grades the clock, the measuring method itself, and how little the machine
+//! disturbs measurements.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;

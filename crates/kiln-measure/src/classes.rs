@@ -94,10 +94,10 @@ pub fn most_different(classes: [&[u32]; 2]) -> Option<Difference> {
         .max_by(|a, b| a.t.abs().total_cmp(&b.t.abs()))
 }
 
-/// Computes the difference in a second measurement at the crop of the first one. If that crop
-/// leaves too few measurements of one class, the next looser crop that keeps enough is used: if the
-/// times of the classes do not overlap, a crop may keep nearly all of one class and almost none of
-/// the other.
+/// Computes the difference between the classes of a second run, at the crop that the first run
+/// used. If that crop keeps too few measurements of one class, the next looser crop that keeps
+/// enough of both is used. This happens if the times of the classes do not overlap: a crop may then
+/// keep nearly all of one class and almost none of the other.
 pub fn difference_near_crop(classes: [&[u32]; 2], first: &Difference) -> Option<Difference> {
     (0..=first.crop)
         .rev()

@@ -25,9 +25,9 @@ pub const CHAIN: u32 = 12288;
 pub fn tsc_start() -> u64 {
     let (low, high): (u32, u32);
     // SAFETY: rdtsc and lfence exist on every x86-64 CPU and do not access memory. If the process
-    // set PR_TSC_SIGSEGV, so that Linux sets CR4.TSD, the result is a signal, not undefined
-    // behaviour. Because `nomem` is not given, the compiler does not move memory accesses across
-    // the read.
+    // has set PR_TSC_SIGSEGV, Linux has set CR4.TSD and rdtsc raises a signal, which is not
+    // undefined behaviour. Because `nomem` is not given, the compiler does not move memory accesses
+    // across the read.
     unsafe {
         asm!("lfence", "rdtsc", "lfence", out("eax") low, out("edx") high, options(nostack, preserves_flags))
     };
@@ -99,9 +99,9 @@ pub fn chain(n: u32) -> u64 {
 /// Returns the number of TSC ticks between a [`tsc_start`] and the [`tsc_stop`] that directly
 /// follows it. The value is cached.
 ///
-/// The value is the mean of the lower nine tenths of 10000 reads; the upper tenth may contain
+/// The value is the mean of the shortest nine tenths of 10000 such intervals; the rest may contain
 /// interrupts. If the TSC advances in steps, an interval of one and a half steps is read as either
-/// one or two steps, so only the mean is right.
+/// one step or two, so only the mean is accurate.
 pub(crate) fn read_cost() -> u64 {
     static COST: OnceLock<u64> = OnceLock::new();
     *COST.get_or_init(|| {
@@ -120,8 +120,8 @@ pub(crate) fn empty_read() -> u64 {
     tsc_stop().wrapping_sub(start)
 }
 
-/// Returns the TSC ticks per second, measured for 50 ms against `CLOCK_MONOTONIC_RAW` (which NTP
-/// does not slew). The value is cached.
+/// Returns the number of TSC ticks per second, measured over 50 ms against `CLOCK_MONOTONIC_RAW`
+/// (which NTP does not slew). The value is cached.
 pub fn tsc_hz() -> f64 {
     static HZ: OnceLock<f64> = OnceLock::new();
     *HZ.get_or_init(|| {
@@ -160,8 +160,9 @@ fn raw_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The core's clock relative to the TSC at the time of calibration. It is used only for facts and
-/// reports: samples are converted with the chains measured next to them.
+/// The core's clock relative to the TSC at the time of calibration. It is used only for
+/// machine facts and reports. Samples are converted with the chains measured just before and after
+/// them.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     ticks_per_cycle: f64,
@@ -203,8 +204,8 @@ impl Clock {
         self.core_hz
     }
 
-    /// Returns the median duration of the calibrating chains divided by the shortest duration. The
-    /// quotient is 1.000 on a quiet machine with a steady clock.
+    /// Returns the median duration of the calibrating chains divided by the shortest duration. On a
+    /// quiet machine with a steady clock, this is 1.000.
     pub fn spread(&self) -> f64 {
         self.spread
     }

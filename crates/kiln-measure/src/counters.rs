@@ -144,7 +144,7 @@ fn read<const N: usize>(event: &OwnedFd) -> Option<[u64; N]> {
     (got == size_of_val(&words) as isize).then_some(words)
 }
 
-/// Open counters that count for the thread that opened them.
+/// The counters of the thread that called [`Counters::open`].
 pub struct Counters {
     /// The group of counters for cycles (the leader), instructions, and branch misses.
     hardware: Option<(OwnedFd, OwnedFd, Option<OwnedFd>)>,
@@ -179,7 +179,7 @@ impl Counters {
     }
 
     /// Reads the CPU's counters. If the kernel multiplexed them with other events, the values are
-    /// extrapolated to the whole time.
+    /// scaled up to estimate the counts for the whole period.
     pub fn hardware(&self) -> Option<Hardware> {
         let (cycles, _, misses) = self.hardware.as_ref()?;
         match misses {
@@ -218,9 +218,8 @@ pub fn thread_cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Parses the words read from a group: the number of events, the time that the group was enabled,
-/// the time that it actually counted, and one value per event. Returns `None` if the group never
-/// counted.
+/// Parses the words read from a group: the number of events, how long the group was enabled, how
+/// long it actually counted, and one value per event. Returns `None` if the group never counted.
 fn parse_group(words: &[u64]) -> Option<Hardware> {
     let [events, enabled, running, values @ ..] = words else {
         return None;

@@ -22,16 +22,17 @@
 //! # Known biases
 //!
 //! * The results are for warm code: each sample is preceded by an untimed run of its subject, which
-//!   leaves caches and predictors in the subject's own state. What a large footprint costs *other*
-//!   code is not measured.
-//! * The minimum of many samples selects those whose neighbouring chains were slowest relative to
-//!   the subject, so results are slightly too small. Taking the shortest of six chains limits this
-//!   error. On the reference machine, while it was busy, the median error of 400 quick estimates of
-//!   a loop known to take 4000 cycles was -0.06%. In two sets of 200, the fifth percentile was
-//!   -0.11% and -0.13%, and the worst case -0.3% and -1.6%. Unless all five rounds are affected
-//!   alike, the interval of such a result is wider by the same amount. A comparison uses the median
-//!   over rounds, which a single disturbed round does not change. The row "3000 cycles" of the
-//!   self-check repeats a shorter form of this experiment on any machine.
+//!   leaves caches and predictors in the subject's own state. If a subject has a large footprint,
+//!   the slowdown that it causes in *other* code is not measured.
+//! * Taking the minimum of many samples favours those whose neighbouring chains were slow relative
+//!   to the subject, so results are slightly too small. Taking the shortest of six chains limits
+//!   this error. On the reference machine, while it was busy, the median error of 400 quick
+//!   estimates of a loop known to take 4000 cycles was -0.06%. In two sets of 200, the fifth
+//!   percentile was -0.11% and -0.13%, and the worst case -0.3% and -1.6%. Unless the five fastest
+//!   rounds are all affected alike, the interval widens by about as much as the result is too
+//!   small. A comparison uses the median over rounds, which a single disturbed round does not
+//!   change. The row "3000 cycles" of the self-check repeats a shorter form of this experiment on
+//!   any machine.
 //! * Other work on the same core (SMT) slows a chain of multiplications less than it slows most
 //!   subjects. Results measured next to a busy sibling are therefore too large; taking the best of
 //!   several rounds reduces this error.

@@ -23,20 +23,20 @@ pub struct Machine {
     pub model_number: u32,
     /// CPUID stepping.
     pub stepping: u32,
-    /// Microcode revision from `/proc/cpuinfo`; null if it is not listed there. A hypervisor may
-    /// report a fake revision.
+    /// Microcode revision from `/proc/cpuinfo`. A hypervisor may report a fake revision. Null if
+    /// the file does not contain a revision.
     #[schemars(extend("x-role" = "condition", "x-heading" = "microcode", "x-side" = "machine"))]
     pub microcode: Option<String>,
     /// Number of logical processors online.
     #[schemars(extend("x-role" = "condition", "x-heading" = "logical processors", "x-side" = "machine"))]
     pub cores: u32,
-    /// Whether SMT is active, so that two logical processors share a core; null if the kernel does
-    /// not report it. A hypervisor may hide SMT.
+    /// Whether SMT is active, so that two logical processors share a core. A hypervisor may hide
+    /// SMT. Null if the kernel does not report it.
     #[schemars(extend("x-role" = "condition", "x-heading" = "two to a core"))]
     pub smt: Option<bool>,
     /// Whether CPUID reports a hypervisor.
     pub hypervisor: bool,
-    /// The hypervisor's CPUID signature, such as `KVMKVMKVM`; null if CPUID reports no hypervisor,
+    /// The hypervisor's CPUID signature, such as `KVMKVMKVM`. Null if CPUID reports no hypervisor,
     /// or if the signature is empty.
     #[schemars(extend("x-role" = "condition", "x-heading" = "hypervisor"))]
     pub hypervisor_vendor: Option<String>,
@@ -47,21 +47,21 @@ pub struct Machine {
     #[schemars(extend("x-since" = 2, "x-role" = "condition", "x-heading" = "kernel command line"))]
     pub cmdline: Option<String>,
     /// Status of each CPU vulnerability in `/sys/devices/system/cpu/vulnerabilities`, such as
-    /// `Mitigation: Retpolines` for `spectre_v2`; null if the directory cannot be read.
+    /// `Mitigation: Retpolines` for `spectre_v2`. Null if the directory is empty or cannot be read.
     #[schemars(extend("x-since" = 2, "x-role" = "condition", "x-heading" = "CPU mitigations"))]
     pub mitigations: Option<BTreeMap<String, String>>,
-    /// cpufreq governor of CPU 0; null if this kernel does not control the clock frequency, as in
+    /// cpufreq governor of CPU 0. Null if this kernel does not control the clock frequency, as in
     /// most guests.
     #[schemars(extend("x-role" = "condition", "x-heading" = "governor"))]
     pub governor: Option<String>,
     /// Load averages over 1, 5 and 15 minutes; null if they cannot be read.
     #[schemars(extend("x-role" = "condition", "x-heading" = "load"))]
     pub load: Option<[f64; 3]>,
-    /// CPU time that the hypervisor has taken from this machine since boot (steal time), summed
-    /// over all processors; null if it cannot be read.
+    /// Steal time: CPU time that the hypervisor has taken from this machine since boot, summed over
+    /// all processors. Null if it cannot be read.
     #[schemars(extend("unit" = "s", "x-role" = "condition", "x-heading" = "stolen since boot"))]
     pub stolen_s: Option<f64>,
-    /// Whether CPUID promises that the TSC runs at a constant rate in all power states.
+    /// Whether the TSC runs at a constant rate in all power states, according to CPUID.
     pub invariant_tsc: bool,
     /// TSC ticks per second.
     #[schemars(extend("unit" = "Hz"))]

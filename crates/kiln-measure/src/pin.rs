@@ -36,7 +36,7 @@ impl CoreList {
     }
 
     /// Returns the cores in the order threads should occupy them: first one logical processor of
-    /// each physical core, then the others. Also returns the number of physical cores.
+    /// each physical core, then the rest. Also returns the number of physical cores.
     pub fn spread(&self) -> (Vec<usize>, usize) {
         self.spread_by(siblings)
     }
@@ -132,8 +132,8 @@ pub fn pin(list: &CoreList) -> Result<(), PinError> {
 }
 
 /// Like [`pin`], but checks `list` against `allowed` instead of the cores that this thread may
-/// currently use. A thread inherits the cores of the thread that starts it, so if that thread is
-/// pinned, `allowed` must have been read before it was pinned.
+/// currently use. A new thread inherits the affinity of the thread that starts it. If the starting
+/// thread is pinned, `allowed` must have been read before the pinning.
 pub fn pin_within(allowed: &CoreList, list: &CoreList) -> Result<(), PinError> {
     if let Some(core) = list.0.iter().find(|core| !allowed.0.contains(core)) {
         return Err(PinError(format!(

@@ -38,15 +38,15 @@ pub(crate) fn chains(n: usize) -> Vec<f64> {
     ticks
 }
 
-/// Returns the time of a chain of double length divided by the time of a chain of single length,
+/// Returns the time of a chain of double length divided by the time of a chain of normal length,
 /// measured in interleaved pairs. The ratio is 2 if the measured time is proportional to the
-/// length, without an offset.
+/// length, with no constant offset.
 pub(crate) fn doubled(pairs: usize) -> Option<f64> {
     midmean((0..pairs).map(|_| chain(2 * CHAIN) as f64 / chain(CHAIN) as f64))
 }
 
 /// Returns the number of cycles per dependent `crc32` instruction, measured with the `imul` clock.
-/// Instruction tables list 3 cycles, so this checks the clock with a different execution unit.
+/// Instruction tables list 3 cycles, so this checks the clock against a second instruction.
 /// Returns `None` without SSE4.2.
 pub(crate) fn crc32_cycles(pairs: usize) -> Option<f64> {
     if !is_x86_feature_detected!("sse4.2") {
@@ -120,11 +120,11 @@ pub(crate) fn gaps(seconds: f64, stop: &AtomicBool) -> Gaps {
 /// Results of comparisons with known outcomes.
 #[derive(Default)]
 pub(crate) struct Known {
-    /// Comparisons of a dependency chain with itself. Only the clock and interrupts can cause a
-    /// difference.
-    pub same_core: Vec<Ratio>,
-    /// Comparisons of the summation of 256 KiB with itself. Caches and other programs can also
+    /// Comparisons between two identical dependency chains. Only the clock and interrupts can
     /// cause a difference.
+    pub same_core: Vec<Ratio>,
+    /// Comparisons between two identical subjects that sum a 256 KiB buffer. Here, caches and
+    /// other programs can also cause a difference.
     pub same_cache: Vec<Ratio>,
     /// Comparisons between the original chain and one that is 1 % longer.
     pub one: Vec<Ratio>,
@@ -135,8 +135,8 @@ pub(crate) struct Known {
     pub kept: u64,
     pub rejected: u64,
     pub switched: u64,
-    /// The shortest of 50 chains, in ticks, measured after each repetition. These values show how
-    /// the core's clock frequency drifts.
+    /// One value per repetition: the shortest of 50 chains run after it, in ticks. The values show
+    /// how the core's clock frequency drifts.
     pub clock: Vec<f64>,
     pub seconds: f64,
 }

@@ -7,9 +7,9 @@
 pub struct SplitMix64(pub u64);
 
 impl SplitMix64 {
-    /// Returns random stream `number` of the streams that `seed` determines. Each stream is a
-    /// section of about 2^32 values of the generator's single period. Where the section starts
-    /// depends on all bits of both numbers.
+    /// Returns stream `number` derived from `seed`. Each stream is a section of the generator's
+    /// single period, about 2^32 values long. The start of the section depends on every bit of
+    /// both `seed` and `number`.
     pub fn stream(seed: u64, number: u64) -> SplitMix64 {
         let seed = SplitMix64(seed).next_u64();
         SplitMix64(SplitMix64(seed ^ number).next_u64())

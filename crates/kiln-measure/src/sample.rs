@@ -12,8 +12,8 @@ use crate::rng::SplitMix64;
 use crate::series::{Counted, Round, Series};
 use crate::source::{TimeSource, Tsc, Within};
 
-/// Number of calibrating chains before each sample, and again after it. With too few chains, the
-/// minimum over hundreds of samples selects a sample for which *all* chains were lengthened. In a
+/// Number of calibrating chains run before each sample, and also after it. With too few chains, the
+/// minimum over hundreds of samples comes from a sample whose chains were *all* lengthened. In a
 /// simulation with 0.2% noise and two chains on each side of a sample, one result in 200 was 0.5%
 /// too small.
 const CHAINS: u32 = 3;
@@ -22,8 +22,8 @@ const CHAINS: u32 = 3;
 const AGREE: f64 = 0.01;
 /// Maximum number of times that a rejected sample is repeated.
 const RETAKES: u32 = 4;
-/// How many times `choose_iters` runs a subject with each number of iterations that it tries. Only
-/// the shortest of these runs counts.
+/// Number of runs in `choose_iters` for each iteration count that it tries. Only the shortest of
+/// these runs counts.
 const CALIBRATION_RUNS: u32 = 5;
 /// A run that takes more than this many seconds, and more than the target length of a sample, is
 /// not repeated: ordinary disturbances are shorter, and five such runs would take too long.
@@ -73,8 +73,8 @@ pub struct Plan {
     pub sample_us: f64,
     /// Seed that determines the order of the samples.
     pub seed: u64,
-    /// The time at which measuring ends, even if rounds are missing; `None` sets no limit. Samples
-    /// taken before then are kept.
+    /// The time at which measuring ends, even if not all rounds are complete; `None` means no
+    /// limit. Samples taken before then are kept.
     #[serde(skip)]
     pub deadline: Option<Instant>,
 }
@@ -139,8 +139,9 @@ pub fn measure_counted(
     measure_with(&mut source, subjects, plan, stop, progress)
 }
 
-/// Calls [`measure_with`] using the real clock, for subjects that time one operation per run
-/// themselves and leave the duration in `ticks`, in TSC ticks. Each sample is one operation.
+/// Calls [`measure_with`] using the real clock, for subjects that do their own timing. Each run
+/// times one operation and stores its duration, in TSC ticks, in `ticks`. Each sample is one
+/// operation.
 pub fn measure_single(
     ticks: &Cell<u64>,
     subjects: &mut [Subject],
@@ -165,7 +166,7 @@ pub fn measure_single(
 ///
 /// `stop` and the deadline are checked between samples. If either ends the measurement, the samples
 /// taken so far are returned, and the last round is marked incomplete. `progress(done, total)` is
-/// called between samples, outside everything that is timed.
+/// called between samples, so the time it takes is not measured.
 pub fn measure_with<T: TimeSource>(
     source: &mut T,
     subjects: &mut [Subject],
@@ -363,8 +364,8 @@ mod tests {
             assert!(core_cycles(1000, 300, disturbed, 300.0) >= Some(1000.0));
             assert!(core_cycles(1000, disturbed, 300, 300.0) >= Some(1000.0));
         }
-        // Control: if both chains are lengthened, which has the same effect as using the longer
-        // one, the sample looks too short.
+        // Control: the sample looks too short if both chains are lengthened. Using the longer
+        // chain would have the same effect.
         assert!(core_cycles(1000, 303, 303, 300.0) < Some(1000.0));
     }
 

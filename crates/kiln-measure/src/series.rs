@@ -33,8 +33,8 @@ pub struct Counted {
     pub branch_misses: Option<f64>,
     /// Core cycles per TSC tick.
     pub clock_ratio: f64,
-    /// The number of cycles estimated from multiplication chains, divided by `cycles`, for the same
-    /// run; `None` if the chains disagreed.
+    /// For the same run, the number of cycles estimated from multiplication chains, divided by the
+    /// number that the CPU counted; `None` if the chains disagreed.
     pub estimate_ratio: Option<f64>,
 }
 

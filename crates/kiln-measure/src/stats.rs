@@ -16,20 +16,20 @@ const RANK: usize = 5;
 
 /// Cycles per operation.
 ///
-/// `best` is the smallest sample of all rounds. On a shared machine disturbances only add time, so
-/// the smallest sample is the steadiest result and the closest to the undisturbed one. `low..high`
-/// predicts the `best` of a *rerun* of the same length on the same machine. It is not a confidence
-/// interval for a "true" time.
+/// `best` is the smallest sample of all rounds. Disturbances on a shared machine only add time, so
+/// the smallest sample varies the least between runs and is the closest to the undisturbed result.
+/// `low..high` predicts the `best` of a *rerun* of the same length on the same machine. It is not a
+/// confidence interval for a "true" time.
 ///
 /// *Upper end*: let x1 <= x2 <= .. be the best results of the n rounds. The rerun's best is above
 /// xj only if the j smallest of the 2n pooled round-bests are all from this run. If rounds are
 /// exchangeable, the probability of this is n/(2n) * (n-1)/(2n-1) * .. (j factors), a little less
 /// than 2^-j, regardless of the distribution. With j = 5 it is 3%.
 ///
-/// *Lower end*: the rerun's best is below x1 with a probability of one half, and how far below
-/// cannot be derived without an assumption. The distance x5 - x1 is therefore mirrored below x1.
-/// This is more than enough for code that cannot run faster than its dependency chain, but too
-/// little if the machine was disturbed during all of this run.
+/// *Lower end*: with a probability of one half, the rerun's best is below x1. How far below cannot
+/// be derived without an assumption, so the distance x5 - x1 is mirrored below x1. This is more
+/// than enough for code that cannot run faster than its dependency chain, but too little if the
+/// machine was disturbed throughout this run.
 ///
 /// In the simulation of `tests/synthetic.rs` (jitter, interrupts, slow phases, a drifting clock),
 /// 6% of reruns are outside the interval, counting both ends. On the reference machine, while it
@@ -53,11 +53,11 @@ pub struct Estimate {
 
 /// Cycles of `a` divided by cycles of `b`.
 ///
-/// Each complete round contributes the ratio of two best results, which were measured within
-/// milliseconds of each other. `ratio` is the median of these ratios. The interval is obtained by
-/// inverting the sign test: it extends from order statistic k to n+1-k, where k is the largest
-/// number with 2 P(Binomial(n, 1/2) < k) <= 5%. It is exact for independent rounds of any
-/// distribution.
+/// Each complete round contributes the best result of `a` divided by the best result of `b`, which
+/// were measured within milliseconds of each other. `ratio` is the median of these ratios. The
+/// interval is obtained by inverting the sign test: it extends from order statistic k to n+1-k,
+/// where k is the largest number with 2 P(Binomial(n, 1/2) < k) <= 5%. It is exact for independent
+/// rounds of any distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// Median ratio over all rounds. A value below 1 means that `a` is faster than `b`.
@@ -128,16 +128,17 @@ impl Series {
 }
 
 /// Compares two series from one call of `measure`. Returns `None` if they have fewer than six
-/// rounds in common, because a 95 % interval then does not exist: the probability that all rounds
-/// are on one side of the median by chance is 2 * 2^-6 = 3% for six rounds and 6% for five.
+/// rounds in common, because a 95 % interval cannot be formed from fewer. The probability that all
+/// rounds are on the same side of the median by chance is 2 * 2^-6 = 3% for six rounds and 6% for
+/// five.
 pub fn ratio(a: &Series, b: &Series) -> Option<Ratio> {
     ratio_among(a, b, 1)
 }
 
-/// Like [`ratio`], but for one of several `comparisons` that are judged together. With a
-/// probability of 95 %, all their intervals contain the true medians (Bonferroni), so false
-/// differences stay rare even among many unchanged pairs. Returns `None` if there are too few
-/// rounds for this; see [`rounds_for`].
+/// Like [`ratio`], but for one of several `comparisons` that are judged together. The probability
+/// that every interval contains its true median is at least 95 % (Bonferroni), so false differences
+/// are rare even among many pairs that do not differ. Returns `None` if there are too few rounds
+/// for this; see [`rounds_for`].
 pub fn ratio_among(a: &Series, b: &Series, comparisons: usize) -> Option<Ratio> {
     let ratios = a
         .rounds
@@ -187,8 +188,8 @@ pub fn rounds_for(comparisons: usize) -> usize {
     (6..1000).find(enough).unwrap_or(1000)
 }
 
-/// Returns the largest k >= 1 with 2 P(Binomial(n, 1/2) <= k - 1) <= `miss`, or `None` if there is
-/// no such k.
+/// Returns the largest k >= 1 with 2 P(Binomial(n, 1/2) <= k - 1) <= `miss`, or `None` if no such k
+/// exists.
 fn median_rank_at(n: usize, miss: f64) -> Option<usize> {
     // Use logarithms, because 2^-n underflows for n above 1074.
     let mut ln_term = -(n as f64) * std::f64::consts::LN_2;

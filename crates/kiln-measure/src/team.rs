@@ -20,8 +20,8 @@ use crate::clock::{self, CHAIN, IMUL_CYCLES};
 use crate::sample::Subject;
 use crate::source::{switches, TimeSource};
 
-/// Number of batches into which a sample's calls are divided. A thread that keeps its core busy
-/// while the other threads are still measuring runs one such batch at a time.
+/// A short batch is a sample's number of calls divided by this number. A thread that is waiting for
+/// others to get ready or to finish their samples runs short batches to keep its core busy.
 const BATCHES: u64 = 16;
 /// How many times a waiting thread checks for an order before it starts to sleep between checks.
 const SPINS: u32 = 20_000;
@@ -54,7 +54,7 @@ pub struct Team {
     ended: AtomicUsize,
     /// Number of threads, not counting the leader, that have carried out the last order.
     done: AtomicUsize,
-    /// Whether a thread left the team before the leader ended the team.
+    /// Whether a thread left the team before the leader ended it.
     broken: AtomicBool,
 }
 
@@ -231,10 +231,10 @@ impl Drop for Leaving<'_> {
     }
 }
 
-/// The time source of a team's leader. The time reported for a sample is that of a thread running
-/// at the mean rate: if the n threads took t1, t2, ..., this time is n / (1/t1 + 1/t2 + ...), so
-/// that n times the resulting rate is the sum of all rates. The time reported for a chain is the
-/// mean over the threads.
+/// The time source of a team's leader. The time reported for a sample is the time that a thread
+/// running at the threads' mean rate would take. If the n threads took t1, t2, ..., this time is
+/// n / (1/t1 + 1/t2 + ...), so n times the resulting rate equals the sum of the threads' rates. The
+/// time reported for a chain is the mean over the threads.
 pub struct Lead<'a> {
     team: &'a Team,
     numbers: Vec<usize>,
@@ -244,8 +244,8 @@ pub struct Lead<'a> {
 }
 
 impl Lead<'_> {
-    /// Maps the sampler's subjects to those of the other threads: `numbers[i]` is the other
-    /// threads' number for the sampler's subject at position `i`.
+    /// Sets the mapping from the sampler's subjects to those of the other threads. The sampler's
+    /// subject at position `i` is number `numbers[i]` in the other threads.
     pub fn take_subjects(&mut self, numbers: Vec<usize>) {
         self.numbers = numbers;
     }
@@ -383,7 +383,7 @@ mod tests {
                 let (team, subjects) = (&team, &subjects);
                 scope.spawn(move || team.follow(number, &mut subjects(number)));
             }
-            // The leader has only one subject, which has number 1 in the other threads.
+            // The leader has only one subject, which is number 1 in the other threads.
             let mut own = subjects(0);
             own.remove(0);
             let stop = AtomicBool::new(false);

@@ -38,20 +38,20 @@ impl std::fmt::Display for Grade {
     )
 )]
 pub struct TrustRow {
-    /// Name of the check.
+    /// Name of the check, such as `clock step`.
     #[schemars(extend("x-role" = "key"))]
     pub check: String,
-    /// The measured value.
+    /// Result of the check, in the unit that `unit` gives.
     #[schemars(extend("x-role" = "main"))]
     pub value: f64,
     /// Unit of `value`.
     #[schemars(extend("x-role" = "figure"))]
     pub unit: String,
-    /// `ok` (as on a quiet machine), `poor` (results are right, but their intervals are wider) or
-    /// `bad` (do not compare small differences here).
+    /// Grade of `value`: `ok` (as on a quiet machine), `poor` (results are right, but their
+    /// intervals are wider) or `bad` (do not compare small differences here).
     #[schemars(with = "String", extend("x-role" = "figure"))]
     pub verdict: Grade,
-    /// What the value means for measurements, in a few words.
+    /// Explanation of `value` in a few words.
     #[schemars(extend("x-role" = "figure"))]
     pub meaning: String,
 }

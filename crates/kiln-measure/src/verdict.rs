@@ -40,9 +40,9 @@ impl fmt::Display for Verdict {
 /// Judges `r`, the cycles of `a` divided by the cycles of `b`. The verdict is `Same` unless the
 /// whole interval is beyond 1 ± `floor`.
 ///
-/// An interval alone would report a difference of 0.1 % due to code layout. Such a difference may
-/// be real, but it disappears when the program is next linked. The floor excludes differences too
-/// small to report.
+/// Without the floor, a difference of 0.1 % caused by code layout would count as faster or slower.
+/// Such a difference may be real, but it can disappear the next time the program is linked. The
+/// floor excludes differences too small to report.
 pub fn verdict(r: &Ratio, floor: f64) -> Verdict {
     if r.high < 1.0 - floor {
         Verdict::Faster

@@ -2,21 +2,21 @@
 //! means for the results, and what to do about it.
 //!
 //! Warnings cover disturbances that the intervals do not show. Each threshold is above the level
-//! that the disturbance has on a quiet machine.
+//! observed on a quiet machine.
 
 use std::fmt;
 
 use crate::watch::Reading;
 
-/// Minimum length, in seconds, of a run whose disturbances are judged. Shorter runs cannot be
-/// judged, because the kernel counts in steps of 10 ms.
+/// Disturbances are judged only in runs of at least this many seconds. The kernel counts in steps
+/// of 10 ms, which is too coarse for shorter runs.
 const SHORTEST_S: f64 = 0.2;
 /// Share of all processors that other programs may use without causing a warning. Daemons and
 /// kernel threads use 1% or 2%.
 const OTHERS: f64 = 0.05;
-/// Share of a single processor that other programs must use, in addition to exceeding [`OTHERS`],
-/// to cause a warning. Without this threshold, timer ticks alone would make a small machine count
-/// as busy.
+/// Share of a single processor. Other programs cause a warning only if they use more than this as
+/// well as more than [`OTHERS`]. Without this second threshold, timer ticks alone would make a
+/// small machine count as busy.
 const OTHERS_CPU: f64 = 0.10;
 /// Share of one processor's time that the hypervisor may steal without causing a warning. The
 /// self-check uses the same limit.
@@ -88,8 +88,8 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Returns whether other programs use so much of `cpus` processors that results suffer. `others` is
-/// the CPU time of these programs, in seconds per second of the run.
+/// Returns whether other programs use enough of the machine's `cpus` processors to affect results.
+/// `others` is the CPU time of these programs, in seconds per second of the run.
 pub fn is_busy(others: f64, cpus: usize) -> bool {
     others > OTHERS * cpus.max(1) as f64 && others > OTHERS_CPU
 }

@@ -14,7 +14,7 @@ use crate::Clock;
 pub struct Reading {
     /// Seconds between [`Watch::start`] and the reading.
     pub at_s: f64,
-    /// The number of each processor, and how long it has been busy since boot, without stolen time.
+    /// Each processor's number and its busy time since boot, excluding stolen time.
     pub busy_s: Vec<(usize, f64)>,
     /// CPU time of this process and of all its child processes that have exited.
     pub own_s: f64,
@@ -47,8 +47,8 @@ pub struct ThreadTime {
     pub waited_s: f64,
 }
 
-/// Observes the machine, beginning with [`Watch::start`]. [`Watch::start`] and [`Watch::readings`]
-/// must be called from the measuring thread.
+/// Takes readings of the machine's state before and after a run. [`Watch::start`] and
+/// [`Watch::readings`] must be called from the measuring thread.
 #[derive(Clone, Debug)]
 pub struct Watch {
     since: Instant,
@@ -106,8 +106,8 @@ pub fn current_core() -> Option<usize> {
     core(&fs::read_to_string("/proc/thread-self/stat").ok()?)
 }
 
-/// Returns how many seconds these processors have been busy in total since boot, without stolen
-/// time, or `None` if /proc/stat does not list all of them.
+/// Returns the total time, in seconds, that the processors in `cores` have been busy since boot,
+/// excluding stolen time. Returns `None` if /proc/stat does not list all of them.
 pub fn busy_on(cores: &[usize]) -> Option<f64> {
     let all = busy(&fs::read_to_string("/proc/stat").ok()?, ticks_a_second());
     let of = |core: &usize| all.iter().find(|b| b.0 == *core).map(|b| b.1);

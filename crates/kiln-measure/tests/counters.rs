@@ -1,4 +1,4 @@
-//! Tests how the sampler uses counters, on a simulated machine whose counts are known.
+//! Tests the sampler's use of hardware counters on a simulated machine with known counts.
 
 use std::cell::Cell;
 use std::rc::Rc;

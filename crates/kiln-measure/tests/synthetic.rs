@@ -41,7 +41,7 @@ struct Noise {
     slow: f64,
     /// Relative amplitude of the core clock's drift, which has a period of 0.7 s.
     drift: f64,
-    /// Step by which the clock advances, in ticks: times are rounded to a multiple of it.
+    /// Granularity of the clock, in ticks. Times are rounded to a multiple of it.
     step: f64,
 }
 
@@ -206,10 +206,10 @@ fn the_interval_predicts_a_rerun() {
         above += u32::from(rerun.best > first.high);
         below += u32::from(rerun.best < first.low);
     }
-    // Theory bounds the share of reruns above the interval: 2^-5 is 16 of 500, and 3 sigma of the
-    // simulation add 12. Theory does not bound the share below the interval, so that limit only
-    // prevents regressions. When this was written, the two shares added up to 6%, as stated in the
-    // documentation of `Estimate`.
+    // In theory, at most 2^-5 of the reruns are above the interval, which is 16 of 500. Allow 12
+    // more, which is 3 sigma of this simulation. Theory gives no bound for reruns below the
+    // interval, so the limit on the sum only guards against regressions. When this test was
+    // written, the sum was 6%, as stated in the documentation of `Estimate`.
     assert!(
         above <= 28 && above + below <= 40,
         "{above} above, {below} below of 500"
@@ -267,7 +267,7 @@ fn disturbed_chains_never_make_a_figure_too_small() {
             .best
             / 777.0
     };
-    // The only remaining error is caused by rounding to whole ticks: one tick in 23666.
+    // The only remaining error comes from rounding times to whole ticks. A chain takes 23666 ticks.
     for disturbed in 0..=5 {
         assert!(
             (least(disturbed) - 1.0).abs() < 1e-4,
@@ -275,8 +275,8 @@ fn disturbed_chains_never_make_a_figure_too_small() {
             least(disturbed)
         );
     }
-    // Control: if all six chains are lengthened, which has the same effect as using the longer
-    // chain, the result is too small.
+    // Control: if all six chains are lengthened, the result is too small. It would be equally
+    // wrong if the sampler used the longer of the chains before and after a sample.
     assert!(least(6) < 0.992, "{}", least(6));
 }
 
@@ -310,7 +310,7 @@ fn a_subject_that_lowers_the_clock_is_not_faster() {
         verdict_by_both(&cycles, &time, FLOOR)
     };
     assert_eq!(verdicts(1.25), Verdict::Disagree);
-    // Control: at a steady clock frequency, both units agree.
+    // Control: at a steady clock frequency, the results in cycles and in time agree.
     assert_eq!(verdicts(1.0), Verdict::Faster);
 }
 

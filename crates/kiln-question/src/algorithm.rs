@@ -1,4 +1,4 @@
-//! Finds algorithms and implementations by name. Also parses such names on the command line.
+//! Looks up algorithms and implementations by name, and parses their names on the command line.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -73,8 +73,8 @@ impl Algorithm {
         self.any().longest()
     }
 
-    /// Returns the block size in bytes, or 1 if any length is allowed. Every message consists of
-    /// whole blocks.
+    /// Returns the block size in bytes, or 1 if any length is allowed. The length of every message
+    /// must be a multiple of it.
     pub fn block(self) -> usize {
         match self.kind() {
             Kind::Skcipher => self.any().block_size(),
@@ -128,8 +128,8 @@ fn alias(name: &str) -> String {
 
 /// Converts an alias, such as `xts`, `aes-xts`, `xts-aes`, `aes-256-xts`, `hmac-sha256` or
 /// `sha-256`, to the algorithm's kernel name. Other names, such as those of algorithms in kernel
-/// trees, are returned unchanged. If an alias contains a key length, as `aes-256-xts` does, it must
-/// be the length that commands use without `--key-bits`.
+/// trees, are returned unchanged. The only key length that an alias may contain is 256, the
+/// default, as in `aes-256-xts`.
 pub fn resolve(name: &str) -> String {
     let all = Algorithm::all();
     if all.iter().any(|a| a.name() == name) {
@@ -211,7 +211,7 @@ pub fn op_name(op: Op) -> &'static str {
     }
 }
 
-/// Returns the operation with this name. Fails if `alg` does not have this operation.
+/// Parses `encrypt` or `decrypt`. Fails for any other name. `alg` is used only in an error message.
 pub fn parse_op(alg: Algorithm, name: &str) -> Result<Op, Error> {
     match name {
         "encrypt" => Ok(Op::Encrypt),
@@ -223,7 +223,8 @@ pub fn parse_op(alg: Algorithm, name: &str) -> Result<Op, Error> {
     }
 }
 
-/// Returns the implementation with this driver name, or an error if this CPU cannot run it.
+/// Returns the implementation with this driver name. Fails if the name is unknown, if this CPU
+/// cannot run the implementation, or if `KILN_TIERS` excludes its tier.
 pub fn usable_impl(alg: Algorithm, driver: &str) -> Result<Impl, Error> {
     let all = alg.impls();
     let Some(imp) = all.iter().copied().find(|i| i.driver() == driver) else {

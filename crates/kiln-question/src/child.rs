@@ -174,8 +174,7 @@ mod tests {
 
     #[test]
     fn what_hangs_is_ended_with_all_it_started() {
-        // Start again with a longer time limit if the shell could not print anything before it was
-        // killed.
+        // If the shell was killed before it printed anything, try again with a longer time limit.
         let (start, left, patience) = [1000, 4000, 16_000]
             .into_iter()
             .map(|patience| {

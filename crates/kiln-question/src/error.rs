@@ -9,7 +9,8 @@ pub enum Error {
     Failed(String),
     /// The input or the arguments are wrong.
     Input(String),
-    /// This machine lacks something. The text states what is missing and how to provide it.
+    /// Something that the command needs is missing on this machine. The text states what is missing
+    /// and how to provide it.
     Lacks(String),
 }
 
@@ -23,12 +24,12 @@ impl Error {
         }
     }
 
-    /// Creates an error about wrong input or arguments, for which the exit status is 2.
+    /// Creates an error about wrong input or arguments (exit status 2).
     pub fn input(line: impl Into<String>) -> Error {
         Error::Input(line.into())
     }
 
-    /// Creates an error about something that this machine lacks, for which the exit status is 3.
+    /// Creates an error about something that this machine lacks (exit status 3).
     pub fn lacks(line: impl Into<String>) -> Error {
         Error::Lacks(line.into())
     }
@@ -104,8 +105,8 @@ impl From<kiln_tree::Error> for Error {
     }
 }
 
-/// Converts errors that occur while Linux is being built or booted. The first line may be followed
-/// by the end of a log.
+/// Converts errors that occur while Linux is being built or booted. The message may contain the
+/// last lines of a log.
 impl From<kiln_linux::Error> for Error {
     fn from(e: kiln_linux::Error) -> Error {
         use kiln_linux::Error as E;

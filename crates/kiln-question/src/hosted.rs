@@ -113,8 +113,8 @@ impl Hosted {
     }
 
     /// Measures the tree in child processes, which run this same program. If an item crashes the
-    /// child, the crash is reported and the next child skips that item. `name` identifies the tree
-    /// in rows that have a field for a tree's name, not only for its version and configuration.
+    /// child, the crash is reported and the next child skips that item. In rows that have
+    /// a field for the tree's name, that field is set to `name`.
     pub fn measure<R: DeserializeOwned>(
         &self,
         name: &str,

@@ -46,9 +46,9 @@ pub struct Outcome<R> {
     pub rows: Vec<R>,
     /// Remarks needed to interpret the rows.
     pub notes: Vec<String>,
-    /// Whether a check failed, which means exit status 1.
+    /// Whether a check failed, in which case the exit status is 1.
     pub failed: bool,
-    /// Whether the run was stopped before its end.
+    /// Whether the run was stopped early.
     pub interrupted: bool,
 }
 

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-/// Length of the progress bar, in steps.
+/// Number of distinct positions of the progress bar.
 const STEPS: f64 = 1000.0;
-/// The completed fraction above which the remaining time is shown.
+/// The remaining time is shown once this fraction of the run is complete.
 const SETTLED: f32 = 0.05;
 
 /// Callback that receives the completed fraction of a run, from 0 to 1, and a description of what

@@ -10,8 +10,8 @@ use crate::{Error, Exit, Session, Shard};
 /// A command. The fields of the structure that implements this trait are the command's arguments.
 /// The structure's doc comment and `after_long_help` provide the help text.
 pub trait Question: Args {
-    /// Name in records: `--out DIR` writes `DIR/NAME.json`. The name of a subcommand starts with
-    /// the name of its parent command.
+    /// Name of the command in records, and of the file `DIR/NAME.json` that `--out DIR` writes. The
+    /// name of a subcommand starts with the name of its parent command.
     const NAME: &'static str;
     /// Whether other activity on the machine affects the results.
     const TIMED: bool = false;

@@ -52,8 +52,8 @@ pub struct Session {
     pub args: Vec<String>,
     /// Whether stdout is a terminal.
     pub tty: bool,
-    /// Whether bold text may be printed, which requires that stdout is a terminal and that NO_COLOR
-    /// is not set (<https://no-color.org>).
+    /// Whether bold text may be printed: true if stdout is a terminal and NO_COLOR is unset or
+    /// empty (<https://no-color.org>).
     pub bold: bool,
     /// The share of the work that this run does, as requested with `--shard`.
     pub share: Share,

@@ -82,14 +82,15 @@ impl FromStr for Shard {
 /// The command-line flag that divides a run into shards.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ShardArgs {
-    /// Divide the work into N parts, and do only part I, such as 2/8. With the same seed, the N
-    /// parts together are the whole run. With --shard, --out writes COMMAND-HOST-IofN.json
+    /// Divide the work into N parts, and do only part I; 2/8 means part 2 of 8. If all parts use
+    /// the same seed, they together make up one complete run. --out then writes the file
+    /// COMMAND-HOST-IofN.json
     #[arg(long, value_name = "I/N", hide_short_help = true)]
     pub shard: Option<Shard>,
 }
 
-/// The part of a plan that this run processes: either all items or the items of one shard. Clones
-/// share the description of the part, which is set once the plan's list of items exists.
+/// The part of a plan that this run processes: either all items or the items of one shard. All
+/// clones share one description of the part, which is filled in when the list of items is known.
 #[derive(Clone, Debug, Default)]
 pub struct Share {
     shard: Option<Shard>,
@@ -145,13 +146,15 @@ impl Share {
         own
     }
 
-    /// Returns whether [`Share::takes`] has not been called yet.
+    /// Returns whether [`Share::takes`] has recorded no items. It records items only if the run is
+    /// divided into shards.
     pub fn is_empty(&self) -> bool {
         let asked = self.asked.lock().expect("no one panics with this lock");
         asked.is_empty()
     }
 
-    /// Adopts the description of a part that a child process did on behalf of this run.
+    /// Sets the description of this run's part, for example to the one reported by a child process
+    /// that did the work. A description that is already set is kept.
     pub fn adopt(&self, part: Option<Part>) {
         if let Some(part) = part {
             // If a description is already set, the new one is equal to it, because children that
@@ -227,9 +230,9 @@ mod tests {
         (kept, share.part(true).unwrap())
     }
 
-    /// Checks that shards are disjoint and together contain all items, which a report that merges
-    /// the shards of several machines relies on. `cut` is either `select` or a deliberately wrong
-    /// version, with which this check itself is tested.
+    /// Checks that shards are disjoint and together contain all items. Reports that merge the
+    /// shards of several machines rely on this property. `cut` is either `select` or a
+    /// deliberately wrong version, which is used to test this check itself.
     fn check_random_plans(cut: fn(&[u32], u32, u32) -> Vec<u32>) -> Result<(), String> {
         let mut rng = SplitMix64(26);
         for n in 0..10_000 {
@@ -254,8 +257,8 @@ mod tests {
     #[test]
     fn shards_of_random_plans_are_disjoint_and_complete() {
         check_random_plans(|items, index, count| select(items, index, count).0).unwrap();
-        // Controls: blocks of equal size lose the last items, because the size is rounded down, and
-        // overlapping blocks contain some items twice.
+        // Controls: `lost` loses the last items, because it rounds the size of each shard down.
+        // `twice` includes the first item more than once.
         let lost = |items: &[u32], index: u32, count: u32| {
             let size = items.len() / count as usize;
             items[size * (index as usize - 1)..size * index as usize].to_vec()

@@ -6,7 +6,7 @@ use kiln_record::Facts;
 /// Width of every table, in columns.
 pub const WIDTH: usize = 80;
 
-/// Creates a table whose columns are separated only by blanks, so that awk can split its lines.
+/// Creates a table whose columns are separated only by spaces, so that awk can split its lines.
 pub fn plain() -> Table {
     let mut table = Table::new();
     table
@@ -15,7 +15,7 @@ pub fn plain() -> Table {
     table
 }
 
-/// Separates columns by two blanks, and right-aligns the columns of numbers, whose indices are in
+/// Separates columns with two spaces, and right-aligns the numeric columns, whose indices are in
 /// `figures`.
 pub fn align(table: &mut Table, figures: impl IntoIterator<Item = usize>) {
     let columns = table.column_count();

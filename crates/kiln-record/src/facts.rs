@@ -12,7 +12,7 @@ pub struct Facts {
     /// The compiler that built Kiln's kernel code (`kernel/`), with its version.
     #[schemars(extend("x-role" = "condition", "x-heading" = "compiler of the ciphers", "x-side" = "compiler"))]
     pub kernel_cc: String,
-    /// The ISA tiers that this run was able to use: those that the CPU supports, except those that
+    /// ISA tiers that this run could use: the tiers that the CPU supports, without the ones that
     /// `KILN_TIERS` excludes.
     #[schemars(extend("x-role" = "condition"))]
     pub tiers: Vec<&'static str>,

@@ -8,8 +8,8 @@ use crate::plain::plain_lines;
 pub use crate::Row;
 use crate::{machine_facts, Aspect, Part, SCHEMA};
 
-/// Checks that a document is a record with a known schema. The error is a single line in which the
-/// record is called `name`.
+/// Checks that a document is a record with a known schema. If it is not, the error is a one-line
+/// message that refers to the document as `name`.
 pub fn check(name: &str, document: &Value) -> Result<(), String> {
     let fault = |why: &str| {
         Err(format!(
@@ -62,7 +62,7 @@ pub fn clean(document: &mut Value) {
     }
 }
 
-/// Formats a value of any type as text, and truncates long text.
+/// Formats a JSON value as text, truncated to 40 characters.
 fn short(value: &Value) -> String {
     let text = value
         .as_str()
@@ -75,8 +75,8 @@ pub fn version(record: &Value) -> &str {
     text(record, "kiln").unwrap_or("-")
 }
 
-/// Returns the version with commit and features, as printed by `kiln --version`. Older records
-/// contain only the version, so only the version is returned for them.
+/// Returns the version, commit and features, formatted as `kiln --version` prints them. For older
+/// records, which do not contain a commit, returns only the version.
 pub fn build(record: &Value) -> String {
     let version = version(record);
     let Some(commit) = text(record, "commit") else {
@@ -104,7 +104,7 @@ pub fn seed(record: &Value) -> Option<u64> {
     record.get("seed").and_then(Value::as_u64)
 }
 
-/// The machine facts that exports include. Old records may lack some of them.
+/// Facts about the machine that exports include. Old records may lack some of them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Host {
@@ -195,7 +195,7 @@ pub fn word<'a>(row: &'a Row, name: &str) -> Option<&'a str> {
     row.get(name).and_then(Value::as_str)
 }
 
-/// Returns the description of the record's shard, or `None` if the run was not divided.
+/// Returns the record's shard, or `None` if the run was not split into shards.
 pub fn part(record: &Value) -> Option<Part> {
     serde_json::from_value(record.get("shard")?.clone()).ok()
 }

@@ -23,43 +23,43 @@ pub type Row = Map<String, Value>;
 pub struct Record<'a, R> {
     /// Version of Kiln that wrote the record.
     pub kiln: &'static str,
-    /// The commit that Kiln was built from, as `git describe --always` prints it, with `-dirty`
-    /// appended if a source file differed from the commit; `unknown` if Kiln was built outside a
+    /// The commit that Kiln was built from, in the format of `git describe --always`. `-dirty` is
+    /// appended if a source file differed from the commit. `unknown` if Kiln was built outside a
     /// git repository.
     #[schemars(extend("x-since" = 2))]
     pub commit: &'static str,
     /// The cargo features that Kiln was built with.
     #[schemars(extend("x-since" = 2))]
     pub features: Vec<&'static str>,
-    /// When the run began, in UTC, to the second (RFC 3339).
+    /// Start time of the run in UTC, to the second, in RFC 3339 format.
     #[schemars(extend("x-since" = 2))]
     pub date: &'a str,
-    /// Version of the record format; absent if the record was written before the format had version
+    /// Version of the record format. Absent if the record was written before the format had version
     /// numbers.
     #[schemars(extend("x-since" = 1))]
     pub schema: u32,
     /// The command that wrote the record. The words of a subcommand are joined by a dash:
     /// `linux-tcrypt` for `kiln linux tcrypt`.
     pub command: &'a str,
-    /// Type of the rows, which is the name of the section below that describes them.
+    /// Type of the rows. The section of `docs/RECORDS.md` with this name describes their fields.
     #[serde(rename = "type")]
     #[schemars(extend("x-since" = 2))]
     pub row_type: String,
     /// Command-line arguments without the program's name. A key given with `--key` is replaced by
     /// three dots.
     pub args: &'a [String],
-    /// Values that the run took from the configuration file (`kiln.toml`) because `args` did not
-    /// give them; absent if there are none.
+    /// Values that the run took from the configuration file (`kiln.toml`) because they were missing
+    /// from `args`. Absent if the run took none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub defaults: Option<&'a [Setting]>,
     /// The seed that determines all random choices of the run.
     pub seed: u64,
-    /// The part of the run that the record contains; present if the run was divided by `--shard`.
+    /// The part of the run that the record contains. Present only if `--shard` divided the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shard: Option<Part>,
     /// The machine on which the record was made.
     pub machine: &'a Facts,
-    /// The results: flat objects, whose fields are described below for each type.
+    /// The results. Each row is a flat object, and `type` determines its fields.
     #[schemars(with = "Vec<Row>")]
     pub rows: &'a [R],
     /// Remarks needed to interpret the rows: conditions of the run, disturbances, and reasons why

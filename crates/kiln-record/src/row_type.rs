@@ -1,4 +1,4 @@
-//! Row types in a form that programs can use, read back from the compiled-in `docs/schema.json`.
+//! Makes the row types available at run time by parsing the compiled-in `docs/schema.json`.
 
 use std::sync::OnceLock;
 
@@ -13,7 +13,7 @@ use crate::view::{Term, View};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// The field identifies a row.
+    /// The field is one of those that together identify a row.
     Key,
     /// The field is shown with the keys, but does not identify a row.
     Condition,
@@ -64,11 +64,12 @@ pub struct Field {
     /// field.
     #[serde(rename = "x-better")]
     pub better: Option<Better>,
-    /// The field that contains the same result as time instead of cycles.
+    /// Name of the field that contains the same result as a time rather than in cycles.
     #[serde(rename = "x-time")]
     pub time: Option<String>,
     /// The result's name in google-benchmark's format: `real_time`, `threads`, `iterations` or
-    /// `bytes_per_second`; also `real_time_per_byte`.
+    /// `bytes_per_second`. If it is `real_time_per_byte`, exports multiply the result by the number
+    /// of bytes.
     #[serde(rename = "x-benchmark")]
     pub benchmark: Option<String>,
     /// Set if the field is a fact about the machine that distinguishes the sides of a report.
@@ -86,17 +87,18 @@ pub struct RowType {
     pub title: String,
     /// The question that rows of this type answer.
     pub question: String,
-    /// The commands that write such rows, in the form in which they are typed, such as `speed --via
-    /// virtio`.
+    /// The commands that write such rows, as typed on the command line, such as
+    /// `speed --via virtio`.
     pub commands: Vec<String>,
-    /// The fields, in the order of the row structure.
+    /// The fields, in the order in which the row structure declares them.
     pub fields: Vec<Field>,
     /// What reports show for this type in addition to tables.
     pub view: View,
 }
 
 impl RowType {
-    /// Returns the key fields and the conditions, in the order of the row structure.
+    /// Returns the key fields and the conditions, in the order in which the row structure declares
+    /// them.
     pub fn keys(&self) -> impl Iterator<Item = &Field> {
         let shown = [Some(Role::Key), Some(Role::Condition)];
         self.fields.iter().filter(move |f| shown.contains(&f.role))
@@ -130,8 +132,8 @@ impl RowType {
         self.words(self.keys().filter(wanted), row, plain)
     }
 
-    /// Describes the fields named in `terms`. Skips a field if the row does not meet the field's
-    /// term.
+    /// Describes the values of the fields in `terms`, skipping each term that the row does not
+    /// meet.
     pub fn describe(&self, row: &Row, terms: &[Term]) -> Vec<String> {
         let terms = terms.iter().filter(|term| term.holds(row));
         self.words(terms.filter_map(|t| self.field(&t.field)), row, false)
@@ -336,8 +338,8 @@ mod tests {
         assert_eq!(old("fpu", policy(json!(3))), "fpu-esp");
         assert_eq!(old("fpu", json!({"instructions": 3})), "fpu-step");
         assert_eq!(old("fpu", json!({"in_section": true})), "fpu-answers");
-        // The type must also be inferred for later versions, in which several commands write these
-        // types.
+        // Versions after 0.1 split `kiln fpu` into several commands. The types of their records
+        // must be inferred as well.
         assert_eq!(
             old("fpu-overhead", json!({"path": "direct"})),
             "fpu-overhead"
@@ -382,8 +384,7 @@ mod tests {
         }
     }
 
-    /// Collects the strings in a view that are field names, and skips strings that the pictures
-    /// show as text.
+    /// Collects the field names in a view, skipping all other strings.
     fn names<'a>(key: &str, value: &'a Value, all: &mut Vec<&'a str>) {
         const WORDS: [&str; 9] = [
             "form",

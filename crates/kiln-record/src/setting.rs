@@ -10,12 +10,12 @@ use serde::Serialize;
 pub struct Setting {
     /// The key in the configuration file: `cpu`, `out`, `libraries` or `tree`.
     pub key: &'static str,
-    /// The value that was used. Paths are relative to the working directory of the run, and list
+    /// Value that was used. A relative path is relative to the run's working directory. List
     /// elements are joined by commas.
     pub value: String,
     /// Path of the configuration file.
     pub file: String,
-    /// Line of the configuration file that contains the value, counted from 1.
+    /// Number of the line in the configuration file that contains the value, counted from 1.
     pub line: usize,
 }
 

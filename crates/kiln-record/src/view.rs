@@ -119,8 +119,8 @@ pub enum Shape {
         along: String,
         upwards: String,
     },
-    /// One line per row, which shows how a value changes over time, from the fields `PREFIX_0`,
-    /// `PREFIX_1` and so on.
+    /// One line per row, showing how a value changes over time. The fields `PREFIX_0`, `PREFIX_1`
+    /// and so on hold the values.
     Course {
         title: String,
         prefix: String,
@@ -139,13 +139,13 @@ pub enum Shape {
         along: String,
         upwards: String,
     },
-    /// A heat map of results. The view's `name` determines the names of the map's lines.
+    /// A heat map of results. Each line of the map is labelled according to the view's `name`.
     Map {
         value: String,
         unit: String,
         column: Vec<Term>,
-        /// A row has a value if it meets this condition. For other rows, the field that the
-        /// condition tests is shown instead.
+        /// The map shows the value of each row that meets this condition. For the rest, it shows
+        /// the field that the condition tests.
         status: Term,
         hint: Vec<Term>,
     },
@@ -168,14 +168,14 @@ pub struct Fastest {
     pub limit: String,
     /// Label of the limit in charts.
     pub limit_name: String,
-    /// Terms that select the best row, with the most important term first. A row is better than
-    /// another if the term's field holds a greater number or, if the field does not hold a number,
-    /// if the row meets the term. Only rows that agree with the best row in all of these fields are
-    /// shown.
+    /// Terms that rank the rows, with the most important term first. Each term ranks a row by the
+    /// number in the term's field or, if the field does not hold a number, by whether the row meets
+    /// the term. Only rows with the same values in these fields as the best row are shown.
     pub prefer: Vec<Term>,
     /// Fields of the best row that appear in the title.
     pub title: Vec<Term>,
-    /// Rows that meet this condition are skipped if their provider also has other rows.
+    /// Rows that meet this condition are skipped if their provider also has rows that do not meet
+    /// it.
     pub aside: Term,
     /// Horizontal axis label.
     pub along: String,
@@ -213,7 +213,8 @@ pub struct Check {
     pub why: String,
 }
 
-/// Describes which fields contain counts of lost state, and which rows to judge by them.
+/// Describes the fields that count lost state, and the rows for which a verdict is derived from
+/// these counts.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Loss {
@@ -224,8 +225,8 @@ pub struct Loss {
     pub of: String,
     /// The condition that selects the rows of the control policy, which does not save any state.
     pub control: Term,
-    /// Names of the fields that hold the number of wrong results and the number of lost user
-    /// states.
+    /// Names of the fields that hold the number of wrong results and the number of user-space FPU
+    /// states that were lost.
     pub wrong: (String, String),
     /// Name of the field that holds the number of interrupts that could have caused a loss.
     pub hit: String,

@@ -9,9 +9,9 @@ use crate::record;
 use crate::shards;
 use crate::side::Side;
 
-/// Merges the shards of each run. Then merges sides that consist of one record each and come from
-/// the same machine, commit and compiler, unless two of these records have the same command and row
-/// type. Finally, removes the parts that all sides' names have in common.
+/// Merges the shards of each run. Then merges each side that has only one record into an earlier
+/// side with the same machine, commit and compiler, unless that side already has a record with the
+/// same command and row type. Finally, shortens the names of the sides.
 pub fn gather(mut found: Vec<Side>) -> Vec<Side> {
     shards::unite(&mut found);
     let mut sides: Vec<Side> = Vec::new();

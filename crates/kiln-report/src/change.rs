@@ -170,8 +170,8 @@ fn extremes(values: &[Option<Value>]) -> Option<(Value, Option<usize>)> {
     least.differs(most).then(|| (most.ratio(least), None))
 }
 
-/// Returns the ratio of the last result to the first, and the column with the largest change among
-/// adjacent results that differ. A change that was later reversed also counts.
+/// Returns the ratio of the last result to the first, and the column in which the result changed
+/// most from the preceding one. A change that was later reversed also counts.
 fn changes(values: &[Option<Value>]) -> Option<(Value, Option<usize>)> {
     let known: Vec<(usize, &Value)> = values
         .iter()
@@ -186,8 +186,8 @@ fn changes(values: &[Option<Value>]) -> Option<(Value, Option<usize>)> {
     (at.is_some() || first.differs(last)).then(|| (last.ratio(first), at))
 }
 
-/// Finds the rows of a group that differ. Rows are compared by their first result for which smaller
-/// or larger values are better.
+/// Finds the rows of a group whose results differ between `columns`. Compares the first result
+/// whose field specifies whether smaller or larger values are better.
 fn find(group: &Group, columns: &[usize], names: &[String], judge: Judge) -> Option<Differences> {
     let kind: &RowType = group.kind;
     let figure = kind.figures().find(|f| f.better.is_some())?;

@@ -10,8 +10,8 @@ pub(crate) struct Group<'a> {
     pub kind: &'static RowType,
     /// One list of rows per side.
     pub rows: Vec<Vec<&'a Row>>,
-    /// The records that contain the rows. Each record is given by the index of its side and its
-    /// index within that side.
+    /// The records that contain the rows, each as the index of its side and its index within that
+    /// side.
     pub from: Vec<(usize, usize)>,
 }
 

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::record::number;
 
-/// Formats a number with three significant digits. A number of 100 or more keeps all digits to the
-/// left of the decimal point.
+/// Formats a number with up to three significant digits. A number of 100 or more is rounded to an
+/// integer instead.
 pub(crate) fn short(x: f64) -> String {
     match x.abs() {
         _ if !x.is_finite() => "-".to_string(),
@@ -20,7 +20,7 @@ pub(crate) fn short(x: f64) -> String {
     }
 }
 
-/// Formats a time given in microseconds, using the unit that gives the shortest text.
+/// Formats a time given in microseconds, converted to s, ms, µs or ns depending on its size.
 pub(crate) fn micros(us: f64) -> String {
     match us {
         0.0 => "0".to_string(),
@@ -48,7 +48,7 @@ fn trim(x: f64) -> String {
     }
 }
 
-/// Formats a value of any type as text.
+/// Formats a JSON value for display. Null becomes a dash, and booleans become `yes` or `no`.
 pub(crate) fn value(value: &Value) -> String {
     match value {
         Value::Null => "-".to_string(),

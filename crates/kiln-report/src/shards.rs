@@ -203,8 +203,8 @@ fn fails(kind: &RowType, row: &Row) -> bool {
     check.is_some_and(|check| check.fail.iter().any(holds))
 }
 
-/// Returns a line for each shard that these sides lack. The line contains the command that runs the
-/// shard.
+/// Returns a line for each shard that is missing from these sides. Each line contains the command
+/// that runs the shard.
 pub fn missing_shards(sides: &[Side]) -> Vec<String> {
     let records = sides.iter().flat_map(|side| &side.records);
     let lists = records.filter_map(|r| r.get(FIELD)?.get("missing")?.as_array());

@@ -18,7 +18,7 @@ const EMBEDDED: &str = "<script type=\"application/json\" id=\"kiln-records\">";
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Side {
-    /// The name shown to the reader, such as that of a file or a machine.
+    /// The name shown to the reader, such as a file name or a machine's name.
     pub name: String,
     /// The records, each written by one command.
     pub records: Vec<Value>,
@@ -120,7 +120,7 @@ fn read_text(path: &Path) -> Result<String, Error> {
     }
     let text =
         String::from_utf8(bytes).map_err(|_| fault("it is not text in UTF-8".to_string()))?;
-    // Remove the byte-order mark with which some editors and shells begin a text file.
+    // Remove the byte-order mark that some editors and shells write at the start of a text file.
     Ok(text.trim_start_matches('\u{feff}').to_string())
 }
 

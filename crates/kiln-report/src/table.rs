@@ -57,8 +57,8 @@ impl Cell {
         Some(format!("{} to {}", number::short(low), number::short(high)))
     }
 
-    /// Formats the cell for output formats with little space: the text, followed by half the width
-    /// of the interval as a percentage.
+    /// Formats the cell compactly, for output formats with little space. If the cell has an
+    /// interval, half its width is appended to the text as a percentage of the number.
     pub(crate) fn brief(&self) -> String {
         let half = self
             .ends
@@ -288,8 +288,8 @@ fn all_fields(rows: &[&Row]) -> Table {
 /// there are two sides, it also shows the ratio of the second to the first.
 fn joined(group: &Group, names: &[String]) -> Table {
     let kind = group.kind;
-    // Ignore provider versions, so that results of different versions are compared with each other,
-    // unless a side has several versions of the same provider.
+    // Ignore provider versions, so that results of different versions are compared with each other.
+    // However, include versions if two rows of a side would otherwise have the same key.
     let plain = group.rows.iter().all(|rows| {
         let mut seen = HashSet::new();
         rows.iter().all(|row| seen.insert(kind.key(row, true)))

@@ -1,8 +1,10 @@
-//! Decides whether interrupted FPU sections allow a verdict on lost state.
+//! Decides whether interrupts in FPU sections caused a loss of state, and whether the run contained
+//! enough of them for a verdict.
 //!
-//! Each row for a policy contains how many wrong results would be expected if the policy lost state
-//! as often as the control policy, which saves no state, did in the same run. If at least ln 1000
-//! wrong results are expected, the probability of seeing none is at most 0.001.
+//! The control policy saves no state. Each other policy's row contains an expected number of wrong
+//! results, computed on the assumption that the policy loses state as often as the control policy
+//! did in the same run. If at least ln 1000 wrong results are expected, the probability of seeing
+//! none is at most 0.001.
 
 use kiln_record::view::{all_hold, Loss};
 use kiln_record::{Row, RowType};
@@ -22,8 +24,8 @@ fn sum<'a>(rows: impl IntoIterator<Item = &'a &'a Row>, field: &str) -> f64 {
     rows.into_iter().filter_map(|r| number(r, field)).sum()
 }
 
-/// Returns the verdict on lost state that follows from these rows, or `None` if rows of this type
-/// do not count lost state.
+/// Returns the verdict on lost state that follows from these rows. Returns `None` if rows of this
+/// type contain no counts of lost state, or if the rows contain no policy to judge.
 pub(crate) fn lost_state(kind: &RowType, rows: &[&Row]) -> Option<String> {
     let loss = kind.view.loss.as_ref()?;
     let (results, users) = &loss.wrong;

@@ -45,8 +45,8 @@ struct Frame<'a> {
     sort: bool,
 }
 
-/// Shows the frames in the browser. Returns the verdicts of the checking script, and the browser's
-/// console messages.
+/// Shows the frames in the browser. Returns the verdicts of the script that checks the frames, and
+/// the browser's console messages.
 fn look(browser: &Path, frames: &[Frame]) -> (Vec<Value>, Vec<String>) {
     let dir = tempfile::tempdir().unwrap();
     let mut doc = String::from("<!DOCTYPE html><html><head><meta charset=utf-8></head><body>");
@@ -297,8 +297,8 @@ fn warnings_come_before_figures_and_each_once() {
     assert_eq!(head.matches("busy: load 3.0").count(), 1);
 }
 
-/// Records from a malicious machine. Every string in them is markup, and their numbers are replaced
-/// by text.
+/// Records from a malicious machine. Almost every string in them contains markup, and some rows
+/// have values of unexpected types or extreme numbers.
 fn hostile() -> Side {
     let evil =
         "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>'\"`${1}<!--";
@@ -336,8 +336,8 @@ fn no_word_of_a_record_is_markup() {
     let back = tempfile::tempdir().unwrap();
     let file = back.path().join("report.html");
     fs::write(&file, &page).unwrap();
-    // Convert the numbers to text and back, because the page stores them as text, which has limited
-    // precision.
+    // Convert the records to JSON text and back, because the page stores them as text, and numbers
+    // may lose precision in the conversion.
     let mut given = hostile();
     for record in &mut given.records {
         *record = serde_json::from_str(&record.to_string()).unwrap();
@@ -360,6 +360,6 @@ fn a_page_has_a_limit_and_says_what_it_leaves_out() {
     let page = html(&[side.clone()], &Options::default()).unwrap();
     assert!(page.len() < 2 << 20, "{}", page.len());
     assert_eq!(page.matches("too large for this page").count(), 1);
-    // The page must still contain the other records.
+    // The page must omit the record that is too large and still contain the others.
     assert!(page.contains("\"command\":\"ctrlq\"") && !page.contains("\"command\":\"speed\""));
 }

@@ -74,8 +74,8 @@ impl<'c, 'a> Entry<'c, 'a> {
     }
 
     /// Makes `calls` calls. If the messages are chained, only the results of this run can be
-    /// checked afterwards. Otherwise, the results of an earlier, longer run can also still be
-    /// checked.
+    /// checked afterwards. Otherwise, results that remain from an earlier, longer run can be
+    /// checked too.
     fn run(&mut self, calls: u64) {
         if let Ok(before) = self.last {
             let checked = match self.messages.chained {

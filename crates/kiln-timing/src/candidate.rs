@@ -1,5 +1,5 @@
-//! Candidates: implementations that can process messages and be timed. They come from Kiln, a
-//! library or a kernel tree.
+//! Candidates: implementations from Kiln, a library or a kernel tree that can be run on messages
+//! and timed.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ type Timed<'a> = Box<dyn Fn(&mut Messages, u64) -> Result<u64, String> + 'a>;
 /// KUnit suite.
 pub struct Beside<'a> {
     pub benchmark: Benchmark<'a>,
-    /// Makes calls with the given messages, and times them as the benchmark times its own calls.
+    /// Makes calls with the given messages, and times them in the same way as the benchmark does.
     pub time: Timed<'a>,
 }
 
@@ -36,14 +36,13 @@ pub(crate) type Cold<'a> = Box<dyn Fn(&mut Messages, usize, &Evictor) -> Result<
 /// Provider name of Kiln's own implementations.
 pub const KILN: &str = "kiln";
 
-/// An implementation compared with others.
+/// An implementation that can be run on messages, checked and timed.
 pub struct Candidate<'a> {
-    /// The name of the driver, the name that the library gives to the function, or the function's
-    /// symbol.
+    /// The driver's name, the library's name for the function, or the function's symbol.
     pub name: Cow<'static, str>,
     /// Name of the provider: `kiln`, or the name and version of the library or tree.
     pub provider: String,
-    /// The ISA tier, if known. Libraries choose their code themselves, so their tier is not known.
+    /// The ISA tier; `None` if it is unknown, as for libraries that select their code internally.
     pub tier: Option<Cow<'static, str>>,
     /// Level at which the implementation is called.
     pub level: Level,
@@ -57,14 +56,14 @@ pub struct Candidate<'a> {
     /// Size of the result in bytes, for functions that return a hash's internal state instead of
     /// the algorithm's digest.
     pub digest: Option<usize>,
-    /// The judge for this candidate, if it is not the same as for the other candidates.
+    /// A judge for this candidate alone; `None` if it shares the other candidates' judge.
     pub judge: Option<Rc<Judge<'a>>>,
     /// Function that makes the requested number of calls.
     pub run: Run<'a>,
     /// Function that makes a single call with cold caches; `None` if the candidate does not support
     /// this.
     pub cold: Option<Cold<'a>>,
-    /// An independent benchmark of the same function, if there is one.
+    /// An independent benchmark of the same function; `None` if the function has none.
     pub beside: Option<Beside<'a>>,
 }
 

@@ -1,5 +1,5 @@
-//! Defines the level at which an implementation is called, such as functions or requests, and the
-//! memory layout of requests.
+//! Defines the interfaces through which an implementation can be called (levels), and the memory
+//! layouts of requests.
 
 use std::fmt;
 use std::str::FromStr;

@@ -146,7 +146,7 @@ impl Messages {
         (&self.ivs, self.src.bytes(), self.dst.bytes_mut())
     }
 
-    /// Returns the IVs for modification, because some algorithms accept only certain IVs.
+    /// Returns mutable IVs, so that the caller can set the values that some algorithms require.
     pub fn ivs_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let (units, len) = (self.iv_units(), self.shape.iv);
         self.ivs

@@ -145,8 +145,8 @@ impl Source for Own {
     }
 }
 
-/// Finds the algorithm in `kernel/`. Returns `None` if the size of the data that precedes each
-/// message is not the one that `kernel/` expects; only other sources support other sizes.
+/// Finds the algorithm in `kernel/`. Returns `None` if `kernel/` does not have the algorithm or
+/// expects a different number of bytes before each message, which only other sources support.
 fn named(work: &Work) -> Option<Algorithm> {
     Algorithm::named(&work.spec.name).filter(|alg| spec(*alg).prefix == work.spec.prefix)
 }

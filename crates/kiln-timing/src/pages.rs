@@ -8,10 +8,10 @@ use super::shape::{Kind, Shape};
 
 /// Memory for the message of one request and for its result.
 ///
-/// A cipher's text follows the key in the first page and is encrypted in place, so that 4096 bytes
-/// of text extend over two pages of memory. An AEAD's associated data is a separate piece in both
-/// source and destination; the text and the result each begin at a page boundary. A hash's message
-/// begins at a page boundary and is divided into pages.
+/// A cipher's text follows the key in the first page and is encrypted in place. A text of 4096
+/// bytes therefore spans two pages. An AEAD's associated data is a separate piece in both source
+/// and destination; the text and the result each begin at a page boundary. A hash's message begins
+/// at a page boundary and is divided into pages.
 pub(super) struct Pages {
     shape: Shape,
     memory: Placed,

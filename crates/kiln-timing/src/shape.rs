@@ -67,7 +67,7 @@ impl fmt::Display for Op {
     }
 }
 
-/// The sizes of one call's data.
+/// The kind, the operation and the data sizes of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     pub kind: Kind,
@@ -129,8 +129,8 @@ impl Shape {
         }
     }
 
-    /// Returns whether calls can be chained through their IVs, so that each IV is the beginning of
-    /// the previous result.
+    /// Returns whether calls can be chained by using the beginning of each result as the IV of the
+    /// next call.
     pub fn chains(&self) -> bool {
         self.kind == Kind::Skcipher && self.iv > 0 && self.len >= self.iv
     }

@@ -15,8 +15,8 @@ pub struct Spec {
     /// The algorithm's name in the kernel.
     pub name: Cow<'static, str>,
     pub kind: Kind,
-    /// Key sizes in bits, in ascending order; the same values that rows store in the field
-    /// `key_bits`. If the algorithm takes no key, the only entry is 0.
+    /// Key sizes in bits, in ascending order. Rows store these sizes in the field `key_bits`. If
+    /// the algorithm takes no key, the only entry is 0.
     pub key_bits: Vec<u32>,
     /// Length of the IV in bytes.
     pub iv: usize,
@@ -62,7 +62,7 @@ impl Spec {
         key_bytes(&self.name, bits)
     }
 
-    /// Returns the default key size: 256 bits, or the largest available.
+    /// Returns the default key size in bits: 256 if the algorithm has it, otherwise the largest.
     pub fn usual_key(&self) -> u32 {
         match self.key_bits.contains(&256) {
             true => 256,
@@ -76,8 +76,9 @@ impl Spec {
     }
 }
 
-/// Returns the length in bytes of the complete key for a `bits`-bit cipher key: XTS takes two such
-/// keys, LRW an additional block, and some AEADs a salt.
+/// Returns the length in bytes of the complete key for a `bits`-bit cipher key. The complete key
+/// consists of two cipher keys for XTS. For LRW it includes an additional block, and for some other
+/// modes a salt or nonce.
 pub(super) fn key_bytes(alg: &str, bits: u32) -> usize {
     let cipher = bits as usize / 8;
     let template = alg.trim_start_matches("__");
@@ -159,7 +160,7 @@ impl Choice<'_> {
     }
 }
 
-/// Supplies candidates for algorithms and, in most cases, the correct results too.
+/// Supplies candidates and, in most cases, a judge that computes the correct results.
 pub trait Source {
     /// Returns the algorithms that the source supports.
     fn algorithms(&self) -> Vec<Spec>;

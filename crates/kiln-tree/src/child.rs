@@ -26,7 +26,7 @@ const VARIABLE: &str = "KILN_TREE_CHILD";
 /// How long a child may take to print its results after Ctrl-C.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The input of a child, in addition to its arguments.
+/// The input that a child receives in addition to its command-line arguments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Order {
     /// Path of the image to load.
@@ -35,8 +35,8 @@ pub struct Order {
     pub seed: u64,
     /// Whether the tree runs its self-tests during its initcalls.
     pub tests: bool,
-    /// Whether only the tree's own tasks can end a wait. If so, a wait that takes too long is
-    /// reported as a deadlock.
+    /// Whether a waiting task can be woken only by the tree's own tasks. If so, a deadlock is
+    /// reported when all tasks have been waiting for too long.
     pub lonely: bool,
     /// Factor by which the tree's clock runs slower than the host's. With a slower clock, tests
     /// that take longer than usual stay within the tree's timeouts.
@@ -44,7 +44,8 @@ pub struct Order {
     pub slow: u32,
     /// Drivers whose tests are skipped.
     pub skipped: Vec<String>,
-    /// Description of the image's tree, which the child adds to its result rows.
+    /// Description of the tree from which the image was built. The child adds it to its result
+    /// rows.
     #[serde(default)]
     pub label: Label,
     /// Drivers to run in every context, for a child of [`crate::contexts::run`]; empty for other
@@ -85,7 +86,7 @@ pub struct Driver {
     pub name: String,
     /// Name of the driver's algorithm.
     pub alg: String,
-    /// Number of the driver's type in `tree/contexts.c`.
+    /// The driver's type, as a value of `enum kiln_type`.
     pub kind: u32,
 }
 
@@ -96,7 +97,7 @@ pub struct KunitOrder {
     /// Pattern of case names; `None` selects all cases.
     pub cases: Option<String>,
     pub bench: bool,
-    /// Tiers that the tree can see; if `None`, it can see all features of the CPU.
+    /// Tiers whose CPU features the tree can see; `None` hides no features.
     pub tiers: Option<Vec<String>>,
     /// How to single-step the functions that the suites' interrupt tests call; `None` disables
     /// stepping.
@@ -109,11 +110,11 @@ pub struct KunitOrder {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OracleOrder {
     pub oracle: String,
-    /// Number of the oracle in `enum kiln_oracle`.
+    /// The oracle's value in `enum kiln_oracle`.
     pub number: Option<u32>,
     pub thorough: bool,
     pub subjects: Vec<Subject>,
-    /// Numbers of CPU features to hide from the tree.
+    /// CPU features to hide from the tree, identified by their numbers.
     #[serde(default)]
     pub hidden: Vec<u16>,
 }
@@ -226,8 +227,8 @@ pub struct Watch<'a> {
     pub event: &'a mut dyn FnMut(&Event),
 }
 
-/// Makes the kernel kill the child when the thread that starts it exits, even if this process is
-/// killed. Otherwise the child would keep running although its results are never read.
+/// Makes the kernel kill the child when the parent thread exits, even if the parent process is
+/// killed. Otherwise, the child would keep running, although its results would never be read.
 pub fn end_with_parent(command: &mut Command) {
     let parent = std::process::id();
     // SAFETY: the closure makes only system calls that are allowed between fork and exec.

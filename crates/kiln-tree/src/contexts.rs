@@ -1,4 +1,4 @@
-//! Runs drivers in every context from which they may be called, and compares their answers with
+//! Runs drivers in every context from which they may be called, and compares their results with
 //! those of the generic driver (`tree/contexts.c`).
 
 use std::ffi::{CString, OsString};
@@ -19,8 +19,8 @@ use crate::{raw, Error, Row};
 /// Names of the contexts, in the same order as the results.
 pub const NAMES: [&str; 3] = ["task", "task, BH off", "softirq"];
 
-/// Number of messages in each of the first two contexts. Softirqs process at least `SOFTIRQS`
-/// messages.
+/// Minimum number of messages to process in each of the first two contexts. The run continues until
+/// softirqs have also processed `SOFTIRQS` messages, but for at most 100 times as many rounds.
 const ROUNDS: u32 = 300;
 const SOFTIRQS: u64 = 30;
 
@@ -148,7 +148,7 @@ pub fn measure_with(
     host.tell(&done)
 }
 
-/// Compares the answers of two drivers.
+/// Runs a driver in every context, and compares its results with those of the generic driver.
 fn compare(host: &mut Host, driver: &Driver, generic: &str, seed: u64) -> Result<Contexts, Error> {
     let (name, reference) = (CString::new(driver.name.as_str())?, CString::new(generic)?);
     let mut raw = raw::Contexts {

@@ -44,7 +44,8 @@ pub(crate) fn copy_build(from: &Path, to: &Path, names: &[(&[u8], &[u8])]) -> Re
     Ok(())
 }
 
-/// Copies a file in the same way as [`copy_build`].
+/// Copies one file for [`copy_build`], with the same replacements. The modification time and the
+/// permissions are preserved.
 fn copy_file(from: &Path, to: &Path, names: &[(&[u8], &[u8])]) -> Result<(), Error> {
     let io = |e| Error::cache(from, e);
     let meta = fs::metadata(from).map_err(io)?;
@@ -56,8 +57,8 @@ fn copy_file(from: &Path, to: &Path, names: &[(&[u8], &[u8])]) -> Result<(), Err
     file.set_times(time).map_err(io)
 }
 
-/// Replaces all occurrences of each old name. In binary files, a name is kept if its replacement
-/// has a different length, because offsets would become wrong.
+/// Replaces all occurrences of each old name. In binary files, a name is replaced only by one of
+/// the same length, so that offsets in the file remain correct.
 fn replace(mut bytes: Vec<u8>, names: &[(&[u8], &[u8])]) -> Vec<u8> {
     let is_text = !bytes.contains(&0);
     for (old, new) in names {

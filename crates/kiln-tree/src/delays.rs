@@ -7,7 +7,7 @@ use kiln_kernel::irq::{Arrivals, Timer};
 use crate::{raw, Error, Host};
 
 /// Maximum number of delays to record. This is enough for a few seconds at the interrupt rates that
-/// are used.
+/// callers choose.
 const ROOM: usize = 1 << 16;
 
 /// Runs `work` while interrupts arrive at random times, on average `rate` per second. Returns the
@@ -28,8 +28,8 @@ pub fn measure(
         count: 0,
     };
     let delays: *mut raw::LibraryDelays = &raw mut delays;
-    // SAFETY: `delays.c` defines the functions with these arguments. The structure and its buffer
-    // outlive the second call.
+    // SAFETY: the arguments have the types that the functions in `delays.c` expect. The structure
+    // and its buffer outlive the second call.
     let count = unsafe {
         host.call("kiln_glue_delays_start", delays.cast())?;
         let timer = Timer::start(&mut host.cpu, Arrivals::Poisson(rate, seed | 1));

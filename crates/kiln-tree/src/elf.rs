@@ -136,8 +136,8 @@ impl Elf {
 mod tests {
     use super::*;
 
-    /// Reads the executable of this test, which is an ELF file for the right machine, and sets its
-    /// type to ET_EXEC.
+    /// Returns a copy of this test's own executable, with its type changed to ET_EXEC. It is a
+    /// convenient test file, because it is an ELF file for the right machine.
     fn own() -> Vec<u8> {
         let mut bytes = fs::read("/proc/self/exe").unwrap();
         bytes[16] = 2;

@@ -96,8 +96,8 @@ impl Calls {
                     image: host.image.path.clone(),
                 });
             }
-            // SAFETY: every function that is looked up here takes a pointer and returns 64 bits
-            // (`request.c`, `series.c`).
+            // SAFETY: every function that is looked up here takes a pointer and returns a 64-bit
+            // value (`request.c`, `series.c`).
             unsafe { host.image.function::<GateFn>(name) }
         };
         Ok(Rc::new(Calls {

@@ -148,7 +148,8 @@ pub enum Error {
     /// The image lacks one of the symbols that the glue defines.
     #[error("{} has no {name}: remove it, and kiln builds it again", image.display())]
     NoSymbol { image: PathBuf, name: String },
-    /// The image calls a function of `kernel/` that this program does not export.
+    /// The image calls a function from Kiln's `kernel/` directory, but this program does not export
+    /// that function.
     #[error("{} needs {name}, which this kiln does not have: remove it", image.display())]
     NoFunction { image: PathBuf, name: String },
     #[error("the tree's code cannot be loaded at {start:#x}, where it was linked for: {why}")]

@@ -10,8 +10,8 @@ pub enum Event {
     /// The tree has applied its alternatives.
     Alternatives {
         applied: u32,
-        /// Number of alternatives that were not applied, because their instructions do not work in
-        /// a user process.
+        /// Number of alternatives that were not applied because their instructions do not work in a
+        /// user process.
         left: u32,
     },
     /// An initcall returned an error.
@@ -54,7 +54,7 @@ pub enum Event {
         address: u64,
         /// Driver under test; empty if no test was running.
         driver: String,
-        /// The oracle's case; empty if no oracle was running.
+        /// The oracle's case or, if no oracle was running, the request being made. May be empty.
         #[serde(default)]
         case: String,
         /// Return addresses, innermost first.
@@ -63,7 +63,7 @@ pub enum Event {
     },
     /// A driver that the oracles can examine.
     Subject(Subject),
-    /// A template or driver that the oracles cannot examine, with the reason.
+    /// A template or driver that the oracles cannot examine, and the reason why.
     Unreached { name: String, why: String },
     /// A driver violated an oracle's rule.
     Violation(Violation),
@@ -129,8 +129,8 @@ pub struct Examined {
     pub refused: u64,
     /// 0 if the driver was examined, otherwise an errno.
     pub error: i32,
-    /// One hash word for the key, followed by one word per group of cases. Drivers that give the
-    /// same answers have the same words; 0 means that the group is not compared.
+    /// A 64-bit hash of the key, followed by a 64-bit hash of the answers for each group of cases.
+    /// A hash of 0 means that the group is not compared with other drivers.
     pub answers: Vec<u64>,
     /// CPU features whose instructions the driver executes in FPU sections. Empty if the oracle
     /// does not check features.
@@ -220,8 +220,9 @@ pub struct Finding {
     /// The function that violated the rule and, if known, the instruction in that function.
     pub place: String,
     pub what: String,
-    /// The last call that a replay must interrupt to reproduce the violation, and the last
-    /// instruction to interrupt within that call; `None` if every run reproduces the violation.
+    /// The last point that a replay must interrupt to reproduce the violation: the number of the
+    /// call, and the number of the instruction within that call. `None` if every run reproduces
+    /// the violation.
     pub at: Option<(u64, u64)>,
 }
 
@@ -240,7 +241,7 @@ pub struct Proof {
     pub injected: u64,
     /// Number of interrupts that were delayed because interrupts were disabled.
     pub masked: u64,
-    /// Number of answers checked, including those of calls made inside interrupts.
+    /// Number of answers checked, including answers from calls made in interrupts.
     pub answers: u64,
     /// Number of answers checked in softirqs that the injected interrupts raised.
     pub in_softirqs: u64,
@@ -249,11 +250,11 @@ pub struct Proof {
     /// stepped.
     #[serde(default)]
     pub digest: u64,
-    /// Whether the function was not interrupted because its digest was already known.
+    /// True if the function was left uninterrupted because its digest was already known.
     #[serde(default)]
     pub same: bool,
-    /// Number of instructions that were not interrupted because the limit on the number of
-    /// interrupted addresses had been reached.
+    /// Number of times that an instruction was not interrupted because the table of interrupted
+    /// addresses was full.
     #[serde(default)]
     pub dropped: u64,
     /// Names of the functions that were executed in FPU sections.

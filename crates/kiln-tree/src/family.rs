@@ -1,7 +1,7 @@
 //! Groups drivers into families. Most drivers in a tree are template instances. All instances of a
 //! template run the same code on top of different child algorithms, which are examined as drivers
-//! in their own right. The quick set of the oracles therefore contains only some instances from
-//! each family.
+//! in their own right. The oracles' quick set therefore contains only a few instances from each
+//! family.
 
 use std::collections::{BTreeMap, HashSet};
 

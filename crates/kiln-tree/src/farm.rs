@@ -1,6 +1,6 @@
 //! Handles trees that were configured or built in their source directory. The kernel's build system
-//! refuses to build such a tree into another directory, so Kiln creates a directory that contains
-//! links to only the source files.
+//! refuses to build such a tree into another directory, so Kiln creates a directory with links to
+//! the source files only.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,7 +18,7 @@ const TRACES: [&str; 4] = [
     "arch/um/include/generated",
 ];
 
-/// How to distinguish a tree's sources from the build products among them.
+/// Classifies a tree by the build products in it. The kind determines how Kiln lists the sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The tree contains no build products.
@@ -29,8 +29,8 @@ pub(crate) enum Kind {
     Git,
 }
 
-/// Determines the tree's kind. A tree that contains build products other than a `.config` must be a
-/// git checkout; otherwise the error names one of these build products.
+/// Determines the tree's kind. Fails if the tree contains build products other than a `.config` but
+/// is not a git checkout. The error is the path of one of these build products.
 pub(crate) fn kind(tree: &Path) -> Result<Kind, &'static str> {
     let mut traces = TRACES.into_iter().filter(|t| tree.join(t).exists());
     match (traces.next(), traces.next()) {

@@ -1,6 +1,6 @@
-//! Checks which CPU features a driver's instructions need, for the oracle `features`. If a driver
-//! registers although a feature is hidden from the tree, the driver must not use that feature's
-//! instructions, because they would crash on a CPU without the feature.
+//! Checks which CPU features a driver's instructions need, for the oracle `features`. A driver that
+//! registers while a feature is hidden from the tree must not use that feature's instructions,
+//! because they would crash on a CPU without the feature.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::slice;
@@ -95,18 +95,19 @@ fn needed(instruction: &Instruction) -> impl Iterator<Item = &'static Feature> {
         .filter(move |f| of.iter().any(|n| f.of.contains(n)))
 }
 
-/// Examines the functions that contain the addresses executed in FPU sections. Returns the
-/// instructions that need hidden features, whether or not they were executed, and the names of all
-/// features that the functions use.
+/// Examines every function that contains one of `addresses`, which were executed in FPU sections.
+/// Returns one violation per function and hidden feature that the function's instructions need,
+/// whether or not these instructions were executed. Also returns the names of all features that
+/// the functions use.
 pub(crate) fn judge(
     host: &Host,
     addresses: &BTreeSet<u64>,
     hidden: &[u16],
 ) -> (Vec<Violation>, Vec<String>) {
     let mut used = BTreeSet::new();
-    // Maps a function and a feature to the address of an instruction that needs the feature, and to
-    // whether that instruction was executed. Executed instructions are inserted first, so they take
-    // precedence.
+    // The key is a function and a feature. The value is the address of an instruction that needs
+    // the feature, and whether that instruction was executed. Executed instructions are inserted
+    // first, so they take precedence.
     let mut wrong: BTreeMap<(String, &str), (u64, bool)> = BTreeMap::new();
     let mut functions = BTreeSet::new();
     for &address in addresses {

@@ -1,5 +1,5 @@
-//! Runs git in such a way that it neither writes to the repository nor starts programs that the
-//! repository's configuration names.
+//! Runs git without letting it write to the repository or start programs named in the repository's
+//! configuration.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -156,8 +156,8 @@ impl Repository {
         }))
     }
 
-    /// Returns the directory that contains `.git`, or the git directory itself if it has another
-    /// name.
+    /// Returns the directory that contains `.git`. If the git directory is not called `.git`,
+    /// returns the git directory itself.
     pub(crate) fn top(&self) -> &Path {
         match self.common.parent() {
             Some(top) if self.common.ends_with(".git") => top,

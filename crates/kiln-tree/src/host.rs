@@ -40,8 +40,8 @@ pub(crate) const CPUS: u32 = 4;
 /// A booted tree, whose initcalls have run on this thread's CPU.
 pub struct Host {
     pub image: Image,
-    /// CPU 0, which booted the tree. Other threads may boot more CPUs. This thread must drop `cpu`
-    /// before it boots another CPU. All CPUs in the process belong to the tree.
+    /// CPU 0, which booted the tree. Other threads may boot more CPUs, but this thread must drop
+    /// `cpu` before it boots another one. All CPUs in the process belong to the tree.
     pub cpu: Cpu,
     pub initcalls: u64,
     /// The FPU policy that the tree's own FPU code implements. It must be active whenever the
@@ -50,7 +50,7 @@ pub struct Host {
     events: i32,
 }
 
-/// A tree that is loaded but has not run its initcalls. CPUs may be booted on it.
+/// A tree that is loaded and ready for CPUs to be booted, but has not run its initcalls.
 pub struct Loaded {
     pub image: Image,
     policy: Policy,
@@ -75,8 +75,8 @@ impl Loaded {
 }
 
 impl Host {
-    /// Loads the image and boots it on the calling thread, which must not be a CPU yet. While the
-    /// tree boots, its output is sent to the parent.
+    /// Loads the image and boots it on the calling thread, which must not already have a CPU.
+    /// While the tree boots, its output is sent to the parent.
     ///
     /// # Errors
     /// Fails if the image cannot be loaded, or memory is insufficient.
@@ -164,8 +164,8 @@ impl Host {
             policy.enforce();
             policy
         };
-        // SAFETY: the areas are never unmapped, and in each area the tree's data follow `struct
-        // cpu`.
+        // SAFETY: the areas are never unmapped, and the tree's data in each area starts after
+        // `struct cpu`.
         unsafe {
             cpu::set_areas(Areas {
                 base: areas,

@@ -167,7 +167,7 @@ fn map(path: &Path, elf: &Elf, segment: &Segment) -> Result<(), Error> {
         });
     }
     if got as u64 != start {
-        // If the range is in use, kernels older than 4.17, which ignore MAP_FIXED_NOREPLACE, map
+        // Kernels older than 4.17 ignore MAP_FIXED_NOREPLACE. If the range is in use, they map
         // memory at another address instead of failing.
         return Err(fail("the addresses are in use"));
     }
@@ -180,8 +180,8 @@ fn map(path: &Path, elf: &Elf, segment: &Segment) -> Result<(), Error> {
             contents.len(),
         );
     }
-    // Read-only data stay writable, because some of them are modified by initcalls; a kernel
-    // write-protects them only after its initcalls have run.
+    // Read-only data stays writable, because initcalls modify some of it. A real kernel also
+    // write-protects this data only after its initcalls have run.
     if segment.executable {
         let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
         // SAFETY: the call affects only the mapping made above.

@@ -57,8 +57,8 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Returns the patterns that select cases of this suite. A pattern of `None` selects all cases.
-    /// Returns `None` if the suite is not selected at all.
+    /// Returns the patterns that select cases of this suite, or `None` if the suite is not
+    /// selected. In the list, `None` selects all cases.
     fn cases(&self, suite: &str) -> Option<Vec<Option<String>>> {
         if self.patterns.is_empty() {
             return Some(vec![None]);
@@ -138,9 +138,8 @@ pub struct Ran {
     pub proofs: Vec<Proof>,
     /// The file and line of each warning that the tree raised.
     pub warnings: Vec<String>,
-    /// The crash or early exit that ended the suite and kept later cases from running; empty if the
-    /// suite ran to completion. The library suite continues after a crash, so it has one entry per
-    /// crashed function.
+    /// The crash or early exit that kept the rest of the suite from running; empty if the suite ran
+    /// to completion. The library suite continues after a crash, so it can have several entries.
     pub faults: Vec<Crash>,
 }
 
@@ -327,9 +326,9 @@ pub fn run(
         let ran = run_job(job);
         results.lock().unwrap_or_else(|e| e.into_inner())[at] = Some(ran);
     };
-    // Run three children per CPU: most interrupt tests run for one second, whatever share of a CPU
-    // they get. When stepping or benchmarking, run one child per CPU: a child then keeps only one
-    // thread busy, but that thread needs a whole CPU.
+    // Run three children per CPU, because most interrupt tests run for one second regardless of
+    // how much CPU time they get. When stepping or benchmarking, run only one child per CPU,
+    // because each child then has one thread that needs a whole CPU.
     let per_cpu = if wanted.prove.is_some() || wanted.bench {
         1
     } else {
@@ -564,7 +563,7 @@ mod tests {
         let mut stepped = parts(&all).concat();
         stepped.sort();
         assert_eq!(stepped, all);
-        // There must not be a part without functions: it would boot the tree for nothing.
+        // Each part must contain a function, because an empty part would boot the tree needlessly.
         assert_eq!(parts(&all[..2]), [names(&["sha10"]), names(&["sha11"])]);
         assert!(parts(&[]).is_empty());
     }

@@ -92,7 +92,7 @@ pub struct Outcome {
     pub image: PathBuf,
     /// Rows for the objects, followed by rows for the algorithms.
     pub rows: Vec<Row>,
-    /// Configuration, such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.
+    /// Name of the configuration, such as `kiln` or `cloud.config (retpoline, rethunk, ibt)`.
     pub config: String,
     /// Notes that help the reader interpret the rows.
     pub notes: Vec<String>,
@@ -110,7 +110,7 @@ impl Outcome {
 /// A tree that has been linked into a loadable image.
 pub struct Built {
     pub image: PathBuf,
-    /// Configuration, such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.
+    /// Name of the configuration, such as `kiln` or `cloud.config (retpoline, rethunk, ibt)`.
     pub config: String,
     /// One row for each object.
     pub rows: Vec<Row>,
@@ -122,7 +122,8 @@ pub struct Built {
 }
 
 impl Built {
-    /// Determines which objects, suites and drivers of this build a change to the tree affects.
+    /// Determines which objects, suites and drivers of this build are affected by a change to the
+    /// tree.
     ///
     /// # Errors
     /// Fails if the objects cannot be read.

@@ -37,7 +37,7 @@ pub struct Function {
     /// Operation: `encrypt`, `decrypt`, `digest` or `derive`.
     pub op: String,
     pub kind: Kind,
-    /// Name of another function whose results must be the same, if there is one.
+    /// Name of the reference function, if any, whose results this function must match.
     pub judge: Option<String>,
     /// Accepted key sizes; empty if the function takes no key.
     pub keys: Vec<usize>,
@@ -59,7 +59,7 @@ pub struct Function {
     pub pairs: bool,
     /// Whether the function opens an FPU section without calling irq_fpu_usable() first.
     pub unasked: bool,
-    /// Whether the function serves only to compute reference answers with independent code.
+    /// Whether the function is not exported by the tree and only computes reference answers.
     pub judges: bool,
     raw: *const raw::Function,
 }

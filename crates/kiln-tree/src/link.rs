@@ -43,7 +43,7 @@ pub(crate) fn globals(image: &Path) -> Result<BTreeSet<String>, Error> {
     Ok(text.lines().map(String::from).collect())
 }
 
-/// File name of the image in the directory that is passed to [`link`].
+/// Name of the image file that [`link`] creates in its `place` directory.
 pub(crate) const IMAGE: &str = "image";
 
 /// Links the image in `place` if anything has changed since the image was last linked. An image
@@ -73,8 +73,8 @@ pub(crate) fn link(
         .arg(&all)
         .args(&selection.linked))?;
 
-    // Two passes are needed, because objcopy makes symbols local before it renames them, and
-    // therefore selects them by their old names.
+    // Rename symbols in one pass and make symbols local in another. In a single pass, objcopy
+    // would make symbols local before renaming any, and so would select them by their old names.
     let tables = read_tables(place, &["all.o"])?;
     let table = tables.get("all.o").cloned().unwrap_or_default();
     let rename: String = table

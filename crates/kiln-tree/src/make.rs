@@ -129,9 +129,9 @@ pub(crate) const LIBRARY_DIRS: [&str; 7] = [
     "lib/raid",
 ];
 
-/// Library directories and objects that only the crypto API needs. They take a tenth of the
-/// compile time of the library and its suites. In a version of Linux where a suite needs one of
-/// these objects, the search for undefined symbols finds it.
+/// Library directories and objects that only the crypto API needs. Compiling them would take a
+/// tenth of the time needed for the library and its suites. If a suite needs one of these objects
+/// in some version of Linux, the search for undefined symbols adds it to the build.
 const ONLY_FOR_API: [&str; 11] = [
     "lib/argv_split",
     "lib/asn1_decoder",
@@ -164,9 +164,9 @@ const WITHOUT_OTHER_SUITES: [&str; 9] = [
     "CONFIG_RATIONAL_KUNIT_TEST=",
 ];
 
-/// An assignment for make that adds flags for programs that run during the build, such as objtool.
-/// These flags shorten a cold build, because compiling these programs takes longer than running
-/// them.
+/// An assignment for make that adds compiler flags for host programs, such as objtool. These flags
+/// make the programs faster to compile, which shortens a cold build, because compiling the programs
+/// takes longer than running them.
 const HOST_FLAGS: &str = "HOSTCFLAGS=-O1 -g0 -Wno-error";
 
 /// The library directories whose KUnit suites are linked.
@@ -187,8 +187,8 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// Returns the approximate number of objects that a cold build of a recent tree compiles. Used
-    /// only for the progress bar.
+    /// Returns the approximate number of objects that a cold build of a recent tree compiles. The
+    /// number is used only for the progress bar.
     fn usual_steps(self) -> f64 {
         match self {
             Part::Whole => 520.0,
@@ -202,21 +202,21 @@ impl Part {
         self == Part::Whole || !ONLY_FOR_API.contains(&name)
     }
 
-    /// Returns the assignments on make's command line that leave out what this part does not need.
+    /// Returns the make assignments that exclude code that this part does not need from the build.
     fn assignments(self) -> impl Iterator<Item = &'static str> {
         let mpi = (self == Part::Suites).then_some(WITHOUT_MPI);
         WITHOUT_OTHER_SUITES.into_iter().chain(mpi)
     }
 
-    /// Returns those directories of the stack that belong to this part.
+    /// Returns the directories in [`STACK`] that belong to this part.
     fn stack(self) -> impl Iterator<Item = &'static str> {
         let api = ["crypto", "arch/x86/crypto"];
         let all = STACK.into_iter();
         all.filter(move |dir| self == Part::Whole || !api.contains(dir))
     }
 
-    /// Returns the functions to which the glue refers but which are not in this part. The glue does
-    /// not call them if only this part is built.
+    /// Returns the functions that the glue refers to but this part lacks. If only this part is
+    /// built, the glue never calls them.
     pub(crate) fn missing(self) -> impl Iterator<Item = &'static str> {
         (self == Part::Suites).then_some("alg_test").into_iter()
     }
@@ -387,8 +387,9 @@ fn benchmark(cache: &Cache) -> Result<(), Error> {
     tools::run(&mut command, "binutils")?.map_err(Error::UnusableTcrypt)
 }
 
-/// Runs Kconfig, unless the tree is configured, and compiles the services. Kconfig uses one core
-/// for some ten seconds; meanwhile, objtool and the services are compiled on another.
+/// Runs Kconfig, unless the tree is already configured, and compiles the services. Because Kconfig
+/// keeps one core busy for about ten seconds, objtool and the services are compiled on another core
+/// at the same time.
 pub(crate) fn prepare(plan: &Plan, cache: &Cache) -> Result<(Taken, Services), Error> {
     File::create(&cache.log).map_err(|e| Error::cache(&cache.log, e))?;
     let config = &plan.config;
@@ -500,8 +501,7 @@ fn build_objtool(compiler: &Compiler, cache: &Cache, stop: &AtomicBool) {
 
 /// The output of a build, and whether the build succeeded.
 pub struct Said {
-    /// What make printed to standard output and standard error, in the order in which it was
-    /// printed.
+    /// Everything that make printed to standard output and standard error, in the original order.
     pub text: String,
     /// Whether make returned exit status 0.
     pub success: bool,
@@ -537,7 +537,7 @@ fn make(
 /// generating it would require pahole.
 pub const WITHOUT_BTF: &str = "CONFIG_DEBUG_INFO_BTF_MODULES=";
 
-/// A run of a kernel's build system.
+/// The settings for running a kernel's build system.
 pub struct Make<'a> {
     /// Directory that contains the Makefile.
     pub directory: &'a Path,
@@ -646,8 +646,8 @@ fn failures(text: &str) -> Vec<(String, String)> {
         else {
             continue;
         };
-        // Several jobs run at the same time, so an error that names the object's source file takes
-        // precedence.
+        // Jobs run in parallel, so the first error may belong to another object. Prefer an error
+        // that names this object's source file.
         let stem = object.trim_end_matches(".o");
         let why = errors
             .iter()
@@ -696,8 +696,9 @@ fn list_objects(cache: &Cache, library: &BTreeSet<&str>, part: Part) -> Result<V
     Ok(objects)
 }
 
-/// Lists a directory's objects. If an object fails to build, make does not create the directory's
-/// archive; in that case, the objects that exist are listed by name.
+/// Lists a directory's objects. Normally, these are the members of the directory's archives. If an
+/// object failed to build, make did not create the archive, so the existing object files are listed
+/// in alphabetical order.
 fn members(cache: &Cache, dir: &str) -> Result<Vec<String>, Error> {
     let mut members = Vec::new();
     let mut is_whole = cache.objects.join(dir).join("built-in.a").is_file();
@@ -712,7 +713,7 @@ fn members(cache: &Cache, dir: &str) -> Result<Vec<String>, Error> {
             .output()
             .map_err(|e| Error::tool("ar", "binutils", e))?;
         // The thin archive may be left over from an earlier build. If one of its objects has since
-        // been deleted, ar fails, and the existing objects are listed by name.
+        // been deleted, ar fails, and the existing object files are listed instead.
         is_whole &= output.status.success();
         members.extend(
             String::from_utf8_lossy(&output.stdout)

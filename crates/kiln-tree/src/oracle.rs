@@ -112,8 +112,8 @@ impl Oracle {
         }
     }
 
-    /// Formats a finding which states that a driver's answer differs from that of `other`, a driver
-    /// for the same algorithm.
+    /// Returns the text of a finding for a driver whose answer differs from that of `other`, which
+    /// is another driver for the same algorithm.
     fn differs(&self, other: &str, alg: &str) -> String {
         match self.number {
             raw::KILN_ORACLE_SEQUENCE => format!("differs from {other}, which is {alg}, too"),
@@ -174,7 +174,7 @@ pub struct Finding {
     pub what: String,
     /// Description of the request during which the rule was violated.
     pub case: String,
-    /// Function and offset at which the rule is violated, or the driver if the instruction is
+    /// Function and offset at which the rule is violated, or the driver's name if the location is
     /// unknown.
     pub place: String,
     /// Names of the calling functions, innermost first.
@@ -227,15 +227,15 @@ pub struct Found {
     pub unreached: Vec<(String, String)>,
     pub ran: Vec<Ran>,
     pub findings: Vec<Finding>,
-    /// Indices of those entries in the list of known findings that were seen.
+    /// Which of the known findings occurred, as indices into the list of known findings.
     seen: Vec<usize>,
-    /// Entries in the list of known findings that were not seen. Empty unless all drivers were
+    /// Entries in the list of known findings that did not occur. Empty unless all drivers were
     /// examined.
     pub unseen: Vec<String>,
 }
 
-/// Lists the drivers, or examines the drivers that `wanted` contains. Called in the child processes
-/// that [`run`] starts.
+/// Examines the drivers in `wanted`, or lists all drivers if `wanted` selects no oracle. Called in
+/// the child processes that [`run`] starts.
 ///
 /// # Errors
 /// Fails if the image cannot be loaded.
@@ -333,8 +333,9 @@ fn examine(
             line["event"] = "violation".into();
             host.tell(&format!("{line}\n"))?;
         }
-        // For the oracle `registers`, examine the driver again without single-stepping, but not if
-        // a function failed to preserve a register, because the next call might crash.
+        // For the oracle `registers`, examine the driver a second time without single-stepping.
+        // Skip this if a violation was found: if a function failed to preserve a register, the next
+        // call might crash.
         raw.steps = 0;
         let again = raw.number == raw::KILN_ORACLE_REGISTERS;
         if violations.is_empty() && again && raw.error == 0 {
@@ -523,8 +524,8 @@ fn without_features(wanted: &Wanted, told: &mut [Told], crashes: &Crashes) -> Re
     Ok(())
 }
 
-/// Runs the jobs on all CPUs, one job at a time on each CPU, until `stop` is set. Returns the
-/// results in the order of the jobs.
+/// Runs the jobs in parallel, with one thread per CPU. Starts no more jobs once `stop` is set.
+/// Returns the results of the completed jobs in job order.
 fn on_all_cores<J: Sync, R: Send>(
     jobs: &[J],
     stop: &AtomicBool,

@@ -14,7 +14,7 @@ use tempfile::{Builder, TempDir};
 
 use crate::Error;
 
-/// Name of a file whose modification time is the time when the last build ended.
+/// Name of the file whose modification time records when the last build ended.
 pub(crate) const FINISHED: &str = "finished";
 
 /// Returns the user's directory for files that can be regenerated: XDG_CACHE_HOME, or `~/.cache`.
@@ -30,9 +30,8 @@ pub fn root() -> Result<PathBuf, Error> {
 }
 
 /// Creates a directory in `parent` that has an unpredictable name and is accessible only to this
-/// user. The directory is removed on drop. The programs that Kiln starts write only to such
-/// directories, because in a directory that other users can write to, they would follow those
-/// users' symbolic links.
+/// user. The directory is removed on drop. The programs that Kiln starts follow symbolic links when
+/// they write files, so they write only to such directories, where other users cannot create links.
 pub fn make_scratch(parent: &Path, prefix: &str) -> io::Result<TempDir> {
     Builder::new()
         .prefix(prefix)
@@ -41,14 +40,14 @@ pub fn make_scratch(parent: &Path, prefix: &str) -> io::Result<TempDir> {
 }
 
 /// Creates a scratch directory as [`make_scratch`] does, and locks it until the returned file is
-/// closed. `parent` must contain only directories that this function has created. Directories that
-/// are not locked, because their process was killed before it could remove them, are removed first.
+/// closed. `parent` must contain only directories that this function has created. Before creating
+/// the new directory, removes unlocked directories, which killed processes have left behind.
 ///
 /// # Errors
 /// Fails if the directory cannot be created or locked.
 pub fn make_locked_scratch(parent: &Path) -> io::Result<(TempDir, File)> {
-    // While this lock is held, every directory whose process is running is locked, so a directory
-    // that is not locked can be removed.
+    // Hold this lock until the new directory is locked. Therefore, a directory that is not locked
+    // at this point was left behind by a process that has ended, and can be removed.
     let all = File::open(parent)?;
     lock(&all, Locking::Alone)?;
     for entry in fs::read_dir(parent)?.flatten() {

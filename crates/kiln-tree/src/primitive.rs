@@ -93,21 +93,22 @@ pub struct Primitive {
     pub prepare: Option<String>,
     /// Name of a constant in the tree that is passed as the key.
     pub table: Option<String>,
-    /// Alignment in bytes of the key within the driver's context.
+    /// Alignment of the key within the driver's context, in bytes.
     pub ctx_align: usize,
-    /// Offset in bytes from the aligned key to the address that the function takes.
+    /// Number of bytes to add to the key's address before it is passed to the function.
     pub offset: usize,
     /// Key size in bits, if the function supports only one.
     pub key_bits: Option<u32>,
     /// Name of another driver that must be available for the function to run.
     pub needs: Option<String>,
-    /// An additional tier that the CPU must have and `KILN_TIERS` must allow.
+    /// An additional ISA tier that the CPU must support and `KILN_TIERS` must allow.
     pub cpu: Option<String>,
     /// Companion functions, which are called before or after the function.
     pub beside: Vec<String>,
     /// Number of bytes processed per call.
     pub chunk: usize,
-    /// Block size in bytes. Set if the caller has to chain blocks or to process the remainder.
+    /// Block size in bytes. Set if the caller has to chain the blocks itself, or has to process the
+    /// blocks that remain after the last whole chunk.
     pub block: usize,
     /// Minimum message length in bytes.
     pub least: usize,
@@ -120,8 +121,8 @@ pub struct Primitive {
     pub extra: u64,
     /// Size of the result in bytes, if it differs from the size of the algorithm's result.
     pub state: Option<usize>,
-    /// Where the expected answers come from, if they do not come from a driver: a function in the
-    /// tree, or a computation in Kiln.
+    /// The source of the expected answers, if they do not come from a driver. This is either a
+    /// function in the tree or a computation in Kiln.
     pub judge: Option<String>,
 }
 
@@ -131,8 +132,8 @@ impl Primitive {
         parse(TABLE).expect("the table is well-formed: a test reads it")
     }
 
-    /// Returns those of the primitive's functions that have 32-bit arguments, each with a bit mask
-    /// of these arguments.
+    /// Returns the primitive's functions, each with a bit mask of its 32-bit arguments. Functions
+    /// that have no such arguments may be omitted.
     pub fn narrow(&self) -> Vec<(&str, u8)> {
         let name = CONVENTIONS[self.convention];
         let of = NARROW.iter().find(|(convention, _)| *convention == name);
@@ -166,8 +167,8 @@ impl Primitive {
         CONVENTIONS[self.convention] == "aes-block"
     }
 
-    /// Returns whether this CPU has the tier in the table's `cpu` column, and `KILN_TIERS` does not
-    /// hide it.
+    /// Returns whether this CPU supports the tier in the table's `cpu` column and `KILN_TIERS`
+    /// allows it. Returns true if the column is empty.
     pub fn runs_here(&self) -> bool {
         self.cpu.as_deref().is_none_or(has)
     }
@@ -293,7 +294,7 @@ impl Keys {
     /// Finds the keys in drivers' contexts. The row states the alignment and the offset of a key.
     /// For XTS, the tweak key is in a second context.
     ///
-    /// The engines must outlive the calls.
+    /// The engines must outlive all calls that use the returned keys.
     pub fn in_contexts(
         row: &Primitive,
         key: &crate::engine::Engine,
@@ -371,8 +372,8 @@ impl Bound {
     }
 
     /// Makes `calls` calls within one of the tree's FPU sections, cycling through the messages.
-    /// `start` is the initial state. `digest` is the size of the result, if it differs from the
-    /// message length.
+    /// `start` is the initial state. `digest` is the size of the result, or 0 if the result is as
+    /// long as the message.
     ///
     /// # Errors
     /// Fails if the messages exceed their buffers.

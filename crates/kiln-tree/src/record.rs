@@ -1,4 +1,4 @@
-//! Parses the records that Kbuild writes about each file that it builds (`.sha256.o.cmd`).
+//! Parses the records that Kbuild writes for the files that it builds, such as `.sha256.o.cmd`.
 
 use std::collections::HashSet;
 use std::fs;

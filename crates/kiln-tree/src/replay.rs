@@ -72,10 +72,10 @@ impl Stamp {
     }
 }
 
-/// The stamps of several files. Each key is a path relative to a directory.
+/// Maps each file's path to its stamp. Paths are relative to the source or the build directory.
 type Stamps = BTreeMap<PathBuf, Stamp>;
 
-/// Reads the stamps of all these files. Returns `None` if a file is missing.
+/// Reads the stamps of files in `dir`. Returns `None` if any of the files is missing.
 fn look<'a>(dir: &Path, paths: impl IntoIterator<Item = &'a PathBuf>) -> Option<Stamps> {
     let one = |path: &PathBuf| Some((path.clone(), Stamp::of(&dir.join(path))?));
     paths.into_iter().map(one).collect()
@@ -84,7 +84,7 @@ fn look<'a>(dir: &Path, paths: impl IntoIterator<Item = &'a PathBuf>) -> Option<
 /// The inputs and outputs of a build. They are stored in a file in the build's cache directory.
 #[derive(Debug, Serialize, Deserialize)]
 struct State {
-    /// Hash of the targets passed to make, the directory and the compiler.
+    /// Hash of the source directory, the compiler version and the targets that make builds.
     order: u64,
     /// Stamps of the source files.
     sources: Stamps,
@@ -92,7 +92,7 @@ struct State {
     made: Stamps,
 }
 
-/// The last build in a cache directory.
+/// A new build in a cache directory, with access to the stored state of the previous build.
 pub(crate) struct Last<'a> {
     stop: &'a AtomicBool,
     cache: &'a Cache,
@@ -105,7 +105,7 @@ pub(crate) struct Last<'a> {
 }
 
 impl<'a> Last<'a> {
-    /// Creates the description of a build of `targets`.
+    /// Prepares a build of `targets`, with the current time as its start time.
     pub(crate) fn of(plan: &'a Plan<'_>, cache: &'a Cache, targets: &[&str]) -> Last<'a> {
         let source = cache.source.to_string_lossy();
         let mut parts: Vec<&[u8]> = vec![source.as_bytes(), plan.compiler.version.as_bytes()];
@@ -200,8 +200,8 @@ impl<'a> Last<'a> {
                 .into_iter()
                 .flat_map(|r| r.sources),
         );
-        // Keep only files, because records also list directories, and optional files that do not
-        // exist.
+        // Records also list directories and optional files that do not exist. Remove these, so that
+        // only existing files remain.
         paths.retain(|path| source.join(path).is_file());
         let made: Vec<PathBuf> = made.chain(CONFIGURATION).map(PathBuf::from).collect();
         if let (Some(sources), Some(made)) = (self.older(&paths), look(objects, &made)) {
@@ -213,7 +213,8 @@ impl<'a> Last<'a> {
         }
     }
 
-    /// Reads these files' stamps. Returns `None` if a file was changed after the build started.
+    /// Reads the stamps of source files. Returns `None` if any of the files is missing or was
+    /// changed after the build started.
     fn older(&self, paths: &BTreeSet<PathBuf>) -> Option<Stamps> {
         let stamps = look(&self.cache.source, paths)?;
         stamps
@@ -466,7 +467,7 @@ mod tests {
             of(&["arch/x86/lib/crypto/n.S"]).unwrap(),
             "arch/x86/lib/crypto/n.o"
         );
-        // The paths refer to a header from which offsets are generated, a source that two Makefiles
+        // In this order: a header from which offsets are generated, a source that two Makefiles
         // compile, a script, a Makefile, and a file that occurs in no record.
         for path in [
             "include/c.h",

@@ -16,7 +16,7 @@ use crate::place::{hash, lock, root, safe_name, try_lock, Locking};
 use crate::Error;
 
 /// Maximum number of slots per repository. When the limit is reached, a new revision replaces the
-/// least recently used of those slots that are not in use.
+/// least recently used slot, ignoring slots that are currently in use.
 const SLOTS: usize = 4;
 
 /// Time after which an unused slot is removed. Slots are removed when another revision is checked
@@ -56,8 +56,8 @@ const EVERYWHERE: [&str; 3] = ["Kconfig", "Makefile", "Kbuild"];
 /// The part of a revision to check out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// Only the files that the build of a hosted tree reads: a sixth of all files, amounting to a
-    /// tenth of all bytes.
+    /// Only the files that the build of a hosted tree reads. These are about a sixth of all files
+    /// and a tenth of the total size.
     Hosted,
     /// All files in the revision.
     Whole,
@@ -131,7 +131,8 @@ impl Manifest {
     }
 }
 
-/// Returns the paths of those files in `of` that are missing from `from` or differ there.
+/// Returns the paths of the files in `of` that `from` lacks or lists with different contents or
+/// modes.
 fn difference<'a>(of: &'a Files, from: &'a Files) -> impl Iterator<Item = &'a Path> {
     of.iter()
         .filter(|(path, file)| from.get(*path) != Some(*file))
@@ -428,9 +429,9 @@ fn make_parent(path: &Path, last: &mut PathBuf) -> Result<(), Error> {
     }
 }
 
-/// Updates a checkout so that it contains the files in `new`. `old` lists the files that the
-/// checkout contains now. For a slot that was copied, `old` is the list of files in the original
-/// slot, although only the unchanged files were linked.
+/// Updates a checkout so that it contains the files in `new`. `old` lists the files before the
+/// update. If the slot was created as a copy, `old` lists the files of the original slot, of which
+/// the copy contains only those that are the same in `new`.
 fn update(
     source: &Path,
     old: Option<&Files>,
@@ -677,7 +678,7 @@ mod tests {
         let changed = first.repository.changed(&first.commit, None).unwrap();
         assert_eq!(changed, [".gitattributes", "lib/a.c"].map(PathBuf::from));
         assert!(!flag.exists());
-        // Control: git itself runs the programs.
+        // As a control, check that git itself does run the programs.
         tiny.git(&["checkout", "-q", "-f", "HEAD~1"]);
         assert!(flag.exists());
     }

@@ -27,21 +27,22 @@ pub struct Row {
     /// Kind of row: `object` or `algorithm`.
     #[schemars(extend("x-role" = "key"))]
     pub kind: &'static str,
-    /// The object's path, or the driver's name.
+    /// Path of the object file, or driver name of the algorithm.
     #[schemars(extend("x-role" = "key"))]
     pub name: String,
-    /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`.
+    /// Name of the algorithm in the kernel's crypto API, such as `xts(aes)`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub alg: Option<String>,
-    /// Kind of algorithm: `skcipher`, `aead`, `shash`, ….
+    /// Type of the algorithm in the crypto API, such as `skcipher`, `aead` or `shash`.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub alg_type: Option<String>,
     /// The configuration that the tree was built with.
     #[schemars(extend("x-role" = "key"))]
     pub config: String,
-    /// `built` or `left-out` (objects), `tested` or `untested` (algorithms), or `failed`.
+    /// Status of the object file (`built`, `left-out` or `failed`) or of the algorithm (`tested`,
+    /// `untested` or `failed`).
     #[schemars(extend("x-role" = "main"))]
     pub status: &'static str,
     /// The driver's priority. If several drivers implement an algorithm, the one with the highest
@@ -61,7 +62,7 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", extend("unit" = "µs", "x-role" = "figure", "x-heading" = "self-test µs"))]
     pub test_us: Option<u64>,
-    /// Why the status is `left-out`, `untested` or `failed`; empty otherwise.
+    /// Reason for the status `left-out`, `untested` or `failed`. Empty for every other status.
     #[schemars(extend("x-role" = "figure"))]
     pub reason: String,
 }

@@ -5,9 +5,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
 
-/// Objects to build in the first round if the tree has them, because a supported version of Linux
-/// needs them, or Kiln measures their functions. Some configurations do not include the objects in
-/// `lib/crypto` and `lib/crc`.
+/// Objects to build in the first round if they exist in the tree. Each is listed because a
+/// supported version of Linux needs it or because Kiln measures its functions. The list includes
+/// objects in `lib/crypto` and `lib/crc` because some configurations would not build them.
 pub(crate) const USUAL: [&str; 61] = [
     "arch/x86/kernel/cpu/match",
     "arch/x86/lib/clear_page_64",
@@ -88,9 +88,9 @@ const NOT: [&str; 5] = [
 /// Maximum number of search rounds. The objects found in one round may need other objects.
 pub(crate) const ROUNDS: usize = 5;
 
-/// Finds the objects and directories to build so that these symbols are defined. Objects are
-/// returned without `.o`, directories with a trailing slash. A subdirectory of `lib` is always
-/// built completely, because its files need each other.
+/// Finds the objects and directories that must be built to define these symbols. Object names are
+/// returned without `.o`, directory names with a trailing slash. A subdirectory of `lib` is always
+/// built as a whole, because its files depend on each other.
 pub(crate) fn find(tree: &Path, symbols: &BTreeSet<String>) -> BTreeSet<String> {
     if symbols.is_empty() {
         return BTreeSet::new();

@@ -56,7 +56,7 @@ pub fn interrupted_with(
     if let Some(n) = fuzz {
         let at = loaded.image.symbol("fuzz_iterations");
         let at = at.ok_or(Error::NoFuzz)?;
-        // SAFETY: the address is that of an int in `testmgr.c`, and none of the tree's code is
+        // SAFETY: `at` is the address of an int in `testmgr.c`, and none of the tree's code is
         // running yet.
         unsafe { ptr::write_volatile(at as *mut u32, n) };
     }
@@ -118,9 +118,9 @@ impl Trial<'_> {
         let mut seen = Seen::default();
         let mut order = Order::new(self.image, self.seed);
         (order.tests, order.lonely) = (self.tests, true);
-        // A test may wait up to a minute for another driver's test. This limit suits the tree's
-        // default number of iterations, so slow down the tree's clock in proportion to the number
-        // of iterations.
+        // A test waits at most one minute for another driver's test to finish. One minute is enough
+        // for the tree's default number of iterations. For more iterations, slow down the tree's
+        // clock in proportion.
         order.slow = 1 + fuzz / USUAL_FUZZ;
         loop {
             let mut watch = Watch {

@@ -127,16 +127,16 @@ fn shares_rules(dir: &Path, own: &Origin, rules: &BTreeSet<PathBuf>) -> bool {
         return false;
     };
     (&origin.compiler, origin.config) == (&own.compiler, own.config)
-        // Paths are replaced as text, so the path of the old source must not be part of another
-        // path.
+        // In the copy, the old tree's path is replaced as text. If the old cache directory were
+        // inside the old tree, its path would be changed as well.
         && !dir.starts_with(&origin.source)
         && find_rules(&origin.source) == *rules
         && rules.iter().all(|path| is_same(path, &origin, own))
 }
 
-/// Waits while another process builds in this directory. Two processes cannot wait for each other:
-/// a process waits only before it configures its build, and other processes do not wait for it
-/// until it has done so.
+/// Waits while another process builds in this directory. This cannot deadlock, because a process
+/// waits for others only before it configures its own build, and others wait for it only after it
+/// has done so.
 fn wait_for_build(dir: &Path, plan: &Plan) -> Result<(), Error> {
     let path = dir.join(LOCK);
     let is_busy = || {
@@ -174,8 +174,9 @@ fn compare(dir: PathBuf, own: &Origin) -> Option<Candidate> {
     })
 }
 
-/// Returns whether a path has the same content in both trees: it is the same file, refers to two
-/// identical files, is a directory in both, or exists in neither.
+/// Returns whether a path has the same content in both trees. This is the case if it resolves to
+/// the same file or to files with identical contents, is a directory in both trees, or exists in
+/// neither.
 fn is_same(path: &Path, one: &Origin, other: &Origin) -> bool {
     let [one, other] = [one, other].map(|origin| fs::canonicalize(origin.source.join(path)));
     let (Ok(one), Ok(other)) = (&one, &other) else {
@@ -214,9 +215,9 @@ fn copy(from: &Candidate, own: &Origin, cache: &Cache) -> Result<PathBuf, Error>
             fs::remove_file(&path).map_err(|e| Error::cache(&path, e))?;
         }
     }
-    // Unchanged files in the new tree may be newer than the copied build. Set all products to the
-    // same new time, so that make considers them newer than the tree's files, and no product older
-    // than another.
+    // Unchanged files in the new tree may be newer than the copied build. Set the modification time
+    // of all products to the current time. Make then considers every product newer than the tree's
+    // files, and all products equally old.
     set_times(&copied, SystemTime::now())?;
     Ok(copied)
 }

@@ -1,6 +1,6 @@
-//! Single-steps drivers for oracles. For `context` and `sharing`, interrupts are delivered between
-//! instructions. For `registers` and `features`, this file checks what the trap handler recorded
-//! (`tree/oracles/registers.c`).
+//! Single-steps drivers for the oracles that need it. For `context` and `sharing`, interrupts are
+//! delivered between instructions. For `registers` and `features`, this file checks the steps that
+//! the trap handler recorded (see `tree/oracles/registers.c`).
 
 use std::collections::BTreeSet;
 
@@ -24,8 +24,8 @@ pub(crate) struct Stepped {
     oracle: u32,
     shared: Box<Audit>,
     auditing: Auditing,
-    /// Names of functions that other objects call. These functions must follow the ABI, unlike
-    /// those that only assembly code in the same file calls.
+    /// Names of global functions. These must follow the ABI because other objects can call them. A
+    /// local assembly function need not, because only code in the same file calls it.
     globals: BTreeSet<String>,
     /// Instructions that read constants whose alignment is not guaranteed.
     constants: Vec<ByChance>,
@@ -66,8 +66,7 @@ impl Stepped {
             let addresses = globals.iter().filter_map(|name| host.image.symbol(name));
             auditing.restore(addresses.collect());
             let frames = host.image.symbol("kiln_frame_pointers");
-            // SAFETY: the address is that of a constant in `registers.c`, and the constant has this
-            // type.
+            // SAFETY: `at` is the address of a constant in `registers.c` that has this type.
             if frames.is_some_and(|at| unsafe { *(at as *const u32) } != 0) {
                 auditing.expect_frames();
             }
@@ -111,8 +110,8 @@ impl Stepped {
         }
     }
 
-    /// Returns a violation for each constant that an executed function reads and that is aligned
-    /// only by chance.
+    /// Returns a violation for each constant that is aligned only by chance and is read by one of
+    /// the executed functions.
     fn aligned<'a>(
         &'a self,
         host: &'a Host,

@@ -54,7 +54,7 @@ impl Stream {
                 source: std::io::Error::from_raw_os_error(-(result as i64) as i32),
             });
         }
-        // SAFETY: the array contains a C string, which the tree always terminates with NUL.
+        // SAFETY: the tree has written a NUL-terminated string to the array.
         let driver = unsafe { CStr::from_ptr(open.name.as_ptr()) };
         Ok(Stream {
             raw: open.stream.cast(),

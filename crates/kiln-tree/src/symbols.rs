@@ -17,8 +17,9 @@ pub(crate) struct Table {
 }
 
 /// Per-CPU fields that the tree addresses by symbol, and their offsets in a per-CPU area
-/// (`tree/services/percpu.c`). `struct cpu` begins with the same fields as the `struct pcpu_hot` of
-/// Linux 6.12, which include the current task. Other versions have one symbol per field.
+/// (`tree/services/percpu.c`). Linux 6.12 keeps the current task and other fields in
+/// `struct pcpu_hot`, whose layout matches the beginning of `struct cpu`. Other versions have one
+/// symbol per field.
 pub(crate) const CPU_WORDS: &[(&str, u32)] = &[
     ("pcpu_hot", 0),
     ("const_pcpu_hot", 0),

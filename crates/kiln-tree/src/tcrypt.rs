@@ -22,7 +22,7 @@ pub struct Request {
     pub seconds: u32,
 }
 
-/// A measurement by tcrypt, the kernel's own benchmark, as printed by tcrypt.
+/// One measurement that tcrypt, the kernel's own benchmark, printed.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[schemars(
     rename = "tcrypt",
@@ -33,7 +33,7 @@ pub struct Request {
     )
 )]
 pub struct Row {
-    /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`.
+    /// Name of the algorithm in the kernel's crypto API, such as `xts(aes)`.
     #[schemars(extend("x-role" = "key"))]
     pub alg: String,
     /// The driver that was measured, such as `xts-aes-vaes-avx2`.
@@ -48,7 +48,7 @@ pub struct Row {
     /// Size of the data that one operation processes.
     #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: u64,
-    /// Size of the data in each update call of a hash. Null for a cipher.
+    /// Size of the data that each update call passes to a hash. Null for a cipher.
     #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub update_len: Option<u64>,
     /// The configuration that the kernel was built with.

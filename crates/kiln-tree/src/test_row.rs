@@ -21,24 +21,26 @@ use crate::row::Row;
     )
 )]
 pub struct TestRow {
-    /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`; empty for an object
-    /// that does not build.
+    /// Name of the algorithm in the kernel's crypto API, such as `xts(aes)`. If `suite` is `kunit`,
+    /// the name of the KUnit suite. Empty if `suite` is `build`, or if the algorithm is not known.
     #[schemars(extend("x-role" = "key"))]
     pub alg: String,
-    /// Name of the driver, or the path of an object that does not build.
+    /// Name of the driver, library function or KUnit case, or the path of an object that does not
+    /// build.
     #[serde(rename = "impl")]
     #[schemars(extend("x-role" = "key"))]
     pub implementation: String,
-    /// `testmgr` (the tree's own test), `contexts` (calls from several contexts), `kunit` (a case
-    /// in a KUnit suite; `alg` is the suite and `impl` the case), `library` (a function that the
-    /// tree's library exports), `oracle` (a rule that every driver must follow; `context` is the
-    /// oracle's name) or `build`.
+    /// Kind of test: `testmgr` (the tree's own test), `contexts` (calls from several contexts),
+    /// `kunit` (a case in a KUnit suite), `library` (a function that the tree's library exports),
+    /// `oracle` (a rule that every driver must follow) or `build` (an object that does not build,
+    /// or a crash outside any test).
     #[schemars(extend("x-role" = "key"))]
     pub suite: &'static str,
-    /// The context from which the calls were made, or the name of the oracle.
+    /// Context from which the calls were made. If `suite` is `oracle`, the name of the oracle.
     #[schemars(extend("x-role" = "key"))]
     pub context: String,
-    /// For a case in a KUnit suite: the highest ISA tier that the tree could see.
+    /// Highest ISA tier that the tree could see while a KUnit case ran. Present only if `suite` is
+    /// `kunit`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub tier: Option<&'static str>,
@@ -48,28 +50,30 @@ pub struct TestRow {
     /// Number of test cases that were run.
     #[schemars(extend("x-role" = "main"))]
     pub cases: u64,
-    /// Number of test cases with a wrong result. For an oracle: number of findings that are not in
-    /// the list of known findings.
+    /// Number of test cases that failed. For an oracle, the number of findings that are not in the
+    /// list of known findings.
     #[schemars(extend("x-role" = "main"))]
     pub failed: u64,
-    /// For an oracle: number of findings that are in the list of known findings.
+    /// Number of an oracle's findings that are in the list of known findings.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", extend("x-role" = "figure"))]
     pub known: Option<u64>,
-    /// 1 if the suite was skipped, otherwise 0.
+    /// 1 if the test was skipped, otherwise 0.
     #[schemars(extend("x-role" = "figure"))]
     pub skipped: u64,
-    /// Why the suite was skipped or failed; null if it passed.
+    /// Why the test was skipped or failed. For an oracle with findings, a summary of one of them.
+    /// Null if the test passed without findings.
     #[schemars(extend("x-role" = "figure"))]
     pub reason: Option<String>,
-    /// Findings of an oracle. Each is a block of lines: the rule and how it was violated; `where`,
-    /// the function and the offset within it; `known`, the reason if the finding is in the list of
-    /// known findings; `case`, the request; `callers`; `replay`, the command that reproduces the
-    /// finding.
+    /// An oracle's findings, each a block of lines. The first line gives the rule and how it was
+    /// violated. Each further line starts with a label: `where` (the function and the offset in
+    /// it), `known` (why the finding is in the list of known findings), `case` (the request),
+    /// `callers`, `other drivers` (the number of other drivers with this finding) or `replay` (the
+    /// command that reproduces the finding).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "figure"))]
     pub finding: Option<String>,
-    /// Duration of the driver's self-test or of the case; null if neither was run.
+    /// Duration of the driver's self-test or of the KUnit case. Null if neither was run.
     #[schemars(extend("unit" = "µs"))]
     pub test_us: Option<u64>,
 }

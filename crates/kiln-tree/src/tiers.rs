@@ -39,7 +39,7 @@ pub(crate) fn header() -> String {
     text + "};\n"
 }
 
-/// Returns pairs of names: a Linux feature, and the Kiln feature which, when masked, hides it.
+/// Returns the name of each Linux feature, paired with the Kiln feature that hides it when masked.
 fn kernel_features() -> impl Iterator<Item = (&'static str, &'static str)> {
     let listed = TIERS
         .features

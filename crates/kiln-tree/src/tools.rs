@@ -37,8 +37,8 @@ pub fn check(compiler: &Compiler) -> Result<(), Error> {
     }
 }
 
-/// Runs a compiler or a binutils tool to completion. If the tool fails, the inner error is the line
-/// of the tool's output that states the reason.
+/// Runs a compiler or a binutils tool to completion. If the tool fails, returns the line of its
+/// output that states the reason as the inner error.
 ///
 /// # Errors
 /// Fails if the program cannot be started. The error names the Debian package that contains the

@@ -17,8 +17,8 @@ use crate::row::Row;
 use crate::symbols::read_tables;
 use crate::{Error, Source};
 
-/// Objects that every self-test uses, although drivers do not refer to the objects' symbols:
-/// testmgr, and the code that starts it.
+/// Objects that every self-test uses: testmgr and the code that starts it. They are listed because
+/// drivers do not refer to their symbols, so the symbol tables do not show that tests use them.
 const TESTERS: [&str; 2] = ["crypto/testmgr.o", "crypto/algboss.o"];
 
 /// Objects that contain names of drivers without implementing these drivers.
@@ -28,7 +28,7 @@ const NAMERS: [&str; 3] = [
     "crypto/kiln_tcrypt.o",
 ];
 
-/// Directories of programs and files that affect how all objects are built or configured.
+/// Directories whose programs and files determine how all objects are built or configured.
 const BUILDERS: [&str; 4] = ["scripts", "tools", "arch/x86/tools", "arch/x86/configs"];
 
 /// Directories whose Kconfig files affect the stack's configuration.
@@ -90,11 +90,11 @@ pub struct Touched {
     pub note: String,
     /// Whether the change affects all suites and drivers.
     everything: bool,
-    /// Maps the name of each suite that the objects define to whether an affected object defines
+    /// All KUnit suites in the objects, by name. The value is true if an affected object defines
     /// the suite.
     suites: HashMap<String, bool>,
-    /// Maps each word in the objects' data, including the names of drivers and templates, to
-    /// whether an affected object contains the word.
+    /// All words in the objects' data, including the names of drivers and templates. The value is
+    /// true if an affected object contains the word, or if a changed file affects `TESTERS`.
     words: HashMap<String, bool>,
 }
 
@@ -265,7 +265,7 @@ fn touched_objects(
                     direct.files.extend(hits.map(|p| p.to_path_buf()));
                 }
             }
-            // The built file contains structure offsets; a header is generated from these.
+            // The built file contains structure offsets, from which Kbuild generates a header.
             Some("s") => {
                 let stem = owner.file_stem().unwrap_or_default().to_string_lossy();
                 let header = format!("include/generated/{stem}.h");

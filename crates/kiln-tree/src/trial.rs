@@ -13,9 +13,9 @@ use crate::raw;
 /// Message lengths in bytes. The longest message takes more than two iterations of the widest loop
 /// (ChaCha: 16 blocks, or 1024 bytes, per iteration).
 const LENGTHS: [usize; 8] = [1, 64, 200, 16, 31, 512, 1041, 2100];
-/// Number of messages, counted from the first, that calls made in interrupts use. One of them is
-/// shorter than a block and another spans several blocks, because a function may open a section
-/// only for messages of one of these kinds.
+/// Calls made in interrupts use only the first `BRIEF` messages. One of these is shorter than a
+/// block, and another spans several blocks. Both are needed because some functions open a section
+/// for only one of the two kinds.
 const BRIEF: usize = 3;
 /// Alignment of all buffers in bytes. RAID functions require it.
 const LINE: usize = 64;
@@ -80,8 +80,8 @@ impl<'a> Trial<'a> {
             false => function.keys.clone(),
         };
         let mut messages = Vec::new();
-        // The number of rounds may depend on the key size. Therefore, assign the key sizes to the
-        // lengths in turn, and combine the longest length with every key size.
+        // The number of rounds may depend on the key size, so test the longest message with every
+        // key size. For the other lengths, cycle through the key sizes.
         let longest = lengths.iter().max().copied().unwrap_or(0);
         let all = keys.iter().map(|&key| (longest, key));
         let each = lengths.iter().copied().zip(keys.iter().copied().cycle());

@@ -172,8 +172,8 @@ struct Shared {
     count: UnsafeCell<u64>,
 }
 
-// SAFETY: the word is accessed only under the tree's lock. Whether that lock works is what the test
-// checks.
+// SAFETY: except in the control run, `count` is accessed concurrently only under the tree's lock.
+// The test checks whether this lock works.
 unsafe impl Sync for Shared {}
 
 /// Makes two CPUs increment the same word while interrupts arrive on both. Returns how many
@@ -261,8 +261,8 @@ fn waits_end_by_time_and_by_completion() {
         assert!(took >= Duration::from_millis(99), "{took:?}");
         assert!(took < Duration::from_secs(5), "{took:?}");
 
-        // This test has no ticks, so jiffies must advance only while the clock thread
-        // runs.
+        // No timer ticks are delivered in this test, so jiffies must advance only while the clock
+        // thread runs.
         let jiffies = loaded.image.symbol("svc_jiffies").unwrap() as *const u64;
         // SAFETY: the address is that of a variable in the image, and the read is volatile.
         let read = || unsafe { ptr::read_volatile(jiffies) };
@@ -348,8 +348,8 @@ fn a_wait_queue_wakes_who_waits() {
             let mut slept = 0;
             for round in 1..=ROUNDS {
                 // SAFETY: the types of the functions match the services. The waiter has room for
-                // the tree's structure, and finish() removes the waiter from the queue before it is
-                // dropped.
+                // the tree's structure, and finish() removes the waiter from the queue before the
+                // waiter is dropped.
                 in_kernel(|| unsafe {
                     let mut waiter = [0u64; 8];
                     entry(waiter.as_mut_ptr(), 0);

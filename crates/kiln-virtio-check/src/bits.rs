@@ -107,8 +107,8 @@ const AEADS: Names = &[
     (3, "CHACHA20_POLY1305"),
 ];
 
-/// Bits in the field `akcipher_algo` (5.9.4.5). In Linux's header, bit 2 is DSA, and ECDSA is bit
-/// 3.
+/// Bits in the field `akcipher_algo` (5.9.4.5). Linux's header differs: bit 2 is DSA, and bit 3 is
+/// ECDSA.
 const AKCIPHERS: Names = &[(0, "NO_AKCIPHER"), (1, "RSA"), (2, "ECDSA")];
 
 /// Bits in the field `status` of the configuration (5.9.5).

@@ -12,7 +12,7 @@ pub enum Verdict {
     Fail(String),
 }
 
-/// What a check is about.
+/// The area of the device's behaviour that a check examines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     Configuration,

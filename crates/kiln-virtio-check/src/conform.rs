@@ -148,7 +148,7 @@ fn served(name: String, offer: &Offer, wanted: u64, vector: Vector) -> Case {
     })
 }
 
-/// Returns the rule that cites the section on a service's data requests.
+/// Returns the rule for a service's data requests, which cites the section that specifies them.
 fn rule_of(service: Service) -> Rule {
     match service {
         Service::Cipher => rule::CIPHER,
@@ -187,12 +187,12 @@ pub(crate) fn create(link: &mut Link, vector: &Vector) -> Result<u64, String> {
     link.control(&control)?.map_err(not_created)
 }
 
-/// Returns an error message, which includes the status, for a session that could not be created.
+/// Formats the error message for a session that could not be created, including the status.
 pub(crate) fn not_created(status: Status) -> String {
     format!("creating the session: status {}", name_status(status as u8))
 }
 
-/// Returns an error message, which includes the status, for a session that could not be destroyed.
+/// Formats the error message for a session that could not be destroyed, including the status.
 pub(crate) fn not_destroyed(status: Status) -> String {
     format!(
         "destroying the session: status {}",
@@ -351,13 +351,13 @@ fn more_than_needed(link: &mut Link, vector: &Vector) -> Result<(), String> {
         .emit(link.features, &mut bytes);
     bytes.extend([0x77; 40]);
     let got = link.raw(&bytes, vector.want.len() + 1 + 40)?;
-    // The space for the answer is larger than needed. The status is therefore at the end of this
-    // space, but the result must still be at its start.
+    // The writable buffer is larger than needed. The device must write the status to the last byte
+    // of the buffer and the result to its start.
     expect(got, &vector.want)
 }
 
-/// Checks that a request is served if its readable part is split into one-byte buffers up to the
-/// end of the header, and its writable part is split into two buffers.
+/// Checks that a request is served if each byte of its header is in a separate buffer, and its
+/// writable part is split into two buffers.
 fn split_header(link: &mut Link, vector: &Vector) -> Result<(), String> {
     const PIECES: usize = 24;
     let session = create(link, vector)?;

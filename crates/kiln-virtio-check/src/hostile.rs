@@ -32,8 +32,8 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
         )];
     };
     let mut cases = Vec::new();
-    // The cases are lengths that overflow 32-bit sums or exceed the buffers, lengths that
-    // contradict each other or do not suit the mode, and unknown operation types.
+    // Test lengths that overflow 32-bit sums, exceed the buffers, contradict each other or are
+    // invalid for the cipher mode. Also test unknown operation types.
     for (name, at, value) in [
         ("CVE-2017-5931: iv_len of 4 GiB", 0, u32::MAX),
         ("CVE-2017-5931: iv_len that wraps", 0, u32::MAX - 63),

@@ -1,4 +1,4 @@
-//! Checks whether a virtio-crypto device that serves on a vhost-user socket is correct and safe.
+//! Checks whether a virtio-crypto device behind a vhost-user socket is correct and safe.
 //! Each check opens its own connection, sends well-formed or malformed requests, and reports the
 //! result.
 
@@ -86,8 +86,8 @@ pub fn run(target: &Target, offer: &Offer, tell: &mut dyn FnMut(&Row)) -> Vec<Ro
     rows
 }
 
-/// Returns whether the device has exited, which is the case if nothing listens on its socket even
-/// after [`RESTART`].
+/// Returns whether the device has exited. Waits up to [`RESTART`] for the device's socket to accept
+/// connections again.
 fn has_ended(target: &Target) -> bool {
     let start = Instant::now();
     while matches!(link::Link::open(target, 0), Err(Fault::Connect(_))) {

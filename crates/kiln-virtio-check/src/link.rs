@@ -56,7 +56,7 @@ pub(crate) const STOPPED: &str = "the check was interrupted";
 pub(crate) const GONE: &str = "the device closed the connection";
 pub(crate) const SILENT: &str = "the device did not answer within 5 seconds";
 
-/// Maximum time that a device may take to answer.
+/// How long a device may take to answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often a waiting function checks whether it has been interrupted.
@@ -67,7 +67,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub struct Target {
     /// Path of the device's socket.
     pub path: PathBuf,
-    /// A flag that ends all waiting once it is set.
+    /// Setting this flag ends all waits.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -176,14 +176,14 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// The queues that the checks use.
+/// The queues of a [`Link`]. The values are indexes into `Link::rings`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queue {
     Data = 0,
     Control = 1,
 }
 
-/// The contents of a descriptor, which need not be valid.
+/// A descriptor to write to a descriptor table. It need not be valid.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Descriptor {
     pub address: u64,
@@ -223,7 +223,7 @@ impl Ring {
     }
 }
 
-/// Memory shared with the device.
+/// A handle to the memory shared with the device. Clones refer to the same memory.
 #[derive(Clone)]
 pub(crate) struct Shared(Arc<MmapRegion>);
 
@@ -292,8 +292,8 @@ fn offset_of_used(base: usize) -> usize {
 }
 
 /// Closes the connection immediately. Otherwise, the connection would stay open until the thread
-/// that [`hang_up_later`] started has closed its descriptor, and a device that serves one driver at
-/// a time would reject the next driver.
+/// started by [`hang_up_later`] dropped its copy of the socket, and a device that serves one driver
+/// at a time would reject the next driver.
 impl Drop for Link {
     fn drop(&mut self) {
         let _ = self.socket.shutdown(Shutdown::Both);
@@ -326,8 +326,9 @@ impl Link {
         let mut frontend = Frontend::from_stream(again, 256);
         let (file, memory) = shared().map_err(of_connect)?;
         let fault = |e: vhost::Error| Fault::Device(e.to_string());
-        // When the time is up, this side closes the connection, and the library reports only that
-        // the connection is closed. Check the time limit to distinguish the two cases.
+        // When the time limit expires, the thread started by `hang_up_later` closes the connection,
+        // and the library reports only a closed connection. Check the limit to tell a late answer
+        // from other failures.
         let without = |answer| {
             let limit = &limit;
             move |e: vhost::Error| match limit.is_over() {
@@ -348,8 +349,8 @@ impl Link {
                 name_features(offered)
             )));
         }
-        // Accept the bit for protocol features (`user`). Queues then start disabled, and a message
-        // must enable them.
+        // Accept `user`, the feature bit for protocol features. With this bit, each queue starts
+        // disabled until a message enables it.
         let ring_bits = VERSION_1 | user | EVENT_IDX | INDIRECT;
         let taken =
             offered & (ring_bits & !EVENT_IDX | wanted & (feature::ALL | IN_ORDER | RING_RESET));
@@ -488,7 +489,7 @@ impl Link {
         thread::spawn(move || kick.write(1));
     }
 
-    /// Waits for the next used entry for at most `patience`.
+    /// Waits up to `patience` for the next used entry.
     pub(crate) fn wait(&mut self, queue: Queue, patience: Duration) -> Came {
         let ring = &mut self.rings[queue as usize];
         let used = offset_of_used(ring.base);

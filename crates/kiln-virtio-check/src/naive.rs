@@ -180,8 +180,8 @@ fn serve(listener: &UnixListener) {
             fds.push(PollFd::new(&client.stream, PollFlags::IN));
             for ring in &client.rings {
                 let kick = ring.kick.as_ref().filter(|_| ring.enabled);
-                // If the ring has no kick descriptor, list the stream once more in its place, so
-                // that each client has three entries.
+                // If the ring is disabled or has no kick descriptor, add an entry that waits for no
+                // events, so that each client has three entries.
                 let flags = kick.map_or(PollFlags::empty(), |_| PollFlags::IN);
                 let fd = kick.map_or(client.stream.as_fd(), File::as_fd);
                 fds.push(PollFd::from_borrowed_fd(fd, flags));
@@ -479,8 +479,8 @@ impl Client {
             slot = slot.wrapping_add(1);
         }
         if self.protocol & raw::INFLIGHT != 0 {
-            // Give the front end time to disconnect at the point where the requests have been
-            // served but the used index has not been advanced.
+            // The requests have been served, but the used index has not been advanced yet. Give the
+            // front end time to disconnect at this point.
             let mut fds = [PollFd::new(&self.stream, PollFlags::RDHUP)];
             let limit = Timespec {
                 tv_sec: 0,

@@ -1,7 +1,8 @@
-//! Checks operations with private keys: each key of a pair must accept what the other key produced,
-//! and reject everything else. Signing, the blinding of decryption, and the padding of encryption
-//! need random numbers. A sandbox that is too strict keeps the device from getting them, and
-//! processes forked from a parent whose generator is already seeded may all draw the same numbers.
+//! Checks operations with private keys. What one key of a pair encrypts or signs, the other key
+//! must decrypt or accept, and wrong signatures must be rejected. Signing, the blinding of
+//! decryption, and the padding of encryption need random numbers. A sandbox that is too strict can
+//! block access to random numbers, and processes forked from a parent whose generator is already
+//! seeded may all draw the same numbers.
 
 use kiln_virtio::sample;
 use kiln_virtio::wire::algo::akcipher;
@@ -129,9 +130,9 @@ fn ecdsa_signs(link: &mut Link) -> Result<(), String> {
     key.end()
 }
 
-/// Encrypts the same message for several guests. PKCS #1 pads it with random bytes (RFC 8017,
-/// 7.2.1), so two equal results mean that the device drew the same random numbers twice. ECDSA
-/// nonces drawn in the same way could repeat, and a repeated nonce can reveal the private key.
+/// Encrypts the same message for several guests. PKCS #1 pads the message with random bytes
+/// (RFC 8017, 7.2.1), so two equal results mean that the device drew the same random numbers twice.
+/// ECDSA nonces could then repeat too, and a repeated nonce can reveal the private key.
 fn random_numbers_differ(target: &Target) -> Result<(), String> {
     let mut texts = Vec::new();
     for _ in 0..GUESTS {

@@ -52,8 +52,8 @@ const USUAL: u64 = 1 | 1 << 3 | 1 << 9 | 1 << 15;
 /// bits that stateless requests need.
 const TAKEN: u64 = 1 << 32 | 1 << 30 | feature::ALL;
 
-/// Size of the front end's memory in bytes, and the guest address at which the memory starts. The
-/// front end reports the same number as the memory's virtual address.
+/// Size in bytes of the front end's memory, and the address at which the memory starts. The front
+/// end reports `BASE` as both the guest address and the user address.
 pub(crate) const SIZE: u64 = 64 << 10;
 pub(crate) const BASE: u64 = 1 << 28;
 pub(crate) const RING: u32 = 64;
@@ -110,8 +110,7 @@ impl Drop for Raw {
 }
 
 impl Raw {
-    /// Connects to the device. The connection is closed after [`crate::link::PATIENCE`] at the
-    /// latest.
+    /// Connects to the device. The connection stays open for at most [`crate::link::PATIENCE`].
     pub(crate) fn connect(target: &Target) -> io::Result<Raw> {
         let socket = reach(target)?;
         Ok(Raw {
@@ -136,9 +135,9 @@ impl Raw {
         Some(self.receive_with(&mut [])?.0)
     }
 
-    /// Receives the next answer, and a descriptor if there is `space` for one. Without space, the
-    /// kernel drops any descriptors, so that this process need not close them: closing one could
-    /// wait forever for a FUSE server that the device runs.
+    /// Receives the next answer, along with a descriptor if `space` has room for one. If it has
+    /// none, the kernel drops any descriptors that the device sent, and this process need not close
+    /// them. Closing a file on a FUSE server that the device runs could block forever.
     fn receive_with(&mut self, space: &mut [MaybeUninit<u8>]) -> Option<(Vec<u8>, Option<File>)> {
         let mut header = [0; 12];
         let mut ancillary = RecvAncillaryBuffer::new(space);

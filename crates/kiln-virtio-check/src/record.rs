@@ -20,19 +20,20 @@ pub struct RecordRow {
     /// What was checked.
     #[schemars(extend("x-role" = "key"))]
     case: String,
-    /// What the check is about: `configuration`, `services`, `lengths and descriptors`, `private keys`,
-    /// `hostile requests`, `hostile rings`, `hostile front ends` or `optional features`.
+    /// Subject of the check: `configuration`, `services`, `lengths and descriptors`, `private
+    /// keys`, `hostile requests`, `hostile rings`, `hostile front ends` or `optional features`.
     #[schemars(extend("x-role" = "condition", "x-since" = 2))]
     group: &'static str,
-    /// The requirement that the check tests: a section of the virtio specification, version 1.3
-    /// (`virtio 5.9.7.6.2`), or messages of the vhost-user protocol.
+    /// Requirement that the check tests: a section of the virtio specification, version 1.3 (such
+    /// as `virtio 5.9.7.6.2`), or messages of the vhost-user protocol (such as `vhost-user
+    /// GET_CONFIG`).
     #[schemars(extend("x-role" = "condition", "x-since" = 2))]
     rule: String,
-    /// `pass`, `skip` or `fail`.
+    /// Result of the check: `pass`, `skip` or `fail`.
     #[schemars(extend("x-role" = "main"))]
     status: &'static str,
-    /// For `skip`: why the check was skipped. For `fail`: what is wrong, the title of the section,
-    /// and what to do. Null for `pass`.
+    /// Explanation of the result. For a skipped check, the reason. For a failed check, what is
+    /// wrong, which requirement this violates, and what to do. Null if the check passed.
     #[schemars(extend("x-role" = "figure"))]
     note: Option<String>,
 }

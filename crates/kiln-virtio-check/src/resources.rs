@@ -1,6 +1,6 @@
 //! Checks with front ends that exhaust shared resources: descriptors, memory, threads and time.
-//! Regardless of what a front end does, the device must keep serving a driver that another front
-//! end has connected, and must then serve the next driver.
+//! Whatever a front end does, the device must keep serving a driver that is connected through
+//! another front end, and must then serve the next driver.
 
 use std::any::Any;
 use std::fs::File;
@@ -113,8 +113,8 @@ const ACTS: [(&str, Rule, Act); 19] = [
             let mut size = 1 << 46;
             for n in 0..64 {
                 if !raw.add(n << 47, size, &file) {
-                    // Try a smaller region in case the device has run out of address space. It may
-                    // also have disconnected.
+                    // Try a smaller region, because the device may have run out of address space.
+                    // If the device has disconnected instead, all further attempts fail.
                     size = (size / 2).max(4096);
                 }
             }
@@ -254,7 +254,7 @@ fn hold(what: impl Any) -> Held {
     Box::new(what)
 }
 
-/// A check of an optional feature, which must work if the device offers it.
+/// A check of an optional feature. It is skipped if the device does not offer the feature.
 type Check = fn(&Target, &Vector) -> Result<Verdict, String>;
 
 pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
@@ -333,8 +333,9 @@ fn not_offered(feature: &str) -> Verdict {
     Verdict::Skip(format!("{feature} is not offered"))
 }
 
-/// Checks that another driver is served both before a hostile action and while the hostile front
-/// end holds resources. After both have disconnected, the next driver must be served.
+/// Checks that another driver is served before a hostile action, and again while the hostile front
+/// end still holds its resources. After both front ends have disconnected, the next driver must be
+/// served.
 pub(crate) fn beside(target: &Target, act: Act) -> Result<(), String> {
     let mut other = open(target, 0)?;
     let vector = usable(&other.offer).ok_or("no known algorithm")?;
@@ -369,8 +370,8 @@ fn agreed(target: &Target) -> std::io::Result<Option<Raw>> {
     Ok(raw.hello(0).then_some(raw))
 }
 
-/// Starts a front end whose memory is this file, and a ring in that memory. Returns the front end
-/// and the ring's kick eventfd, or `None` if the device rejected the front end.
+/// Starts a front end that shares `file` as its memory, and starts a ring in that memory. Returns
+/// the front end and the ring's kick eventfd, or `None` if the device rejected the front end.
 fn started(
     target: &Target,
     size: u64,
@@ -413,8 +414,8 @@ fn in_order(target: &Target, vector: &Vector) -> Result<Verdict, String> {
     }
     for (n, chain) in pieces.chunks(2).enumerate() {
         describe(&link, table + 32 * n, chain);
-        // Correct `next`, which must be an index into the whole table. `describe` counts from the
-        // start of the chain.
+        // Overwrite `next`, because `describe` counts from the start of the chain, but `next` must
+        // be an index into the whole table.
         let next = 2 * n as u16 + 1;
         link.write(table + 32 * n + 14, &next.to_le_bytes());
     }
@@ -439,7 +440,7 @@ fn in_order(target: &Target, vector: &Vector) -> Result<Verdict, String> {
         sleep(Duration::from_millis(1));
     }
     // One used entry may cover several requests. It contains the head of the last request, and the
-    // entries for the others are not written.
+    // device must not write entries for the rest.
     let mut at = 0;
     while at < REQUESTS {
         let id = |at: u16| short(&link, used + 4 + 8 * usize::from(at));
@@ -538,8 +539,8 @@ impl<'a> Pile<'a> {
         Ok(u16::from_le_bytes(bytes))
     }
 
-    /// Checks that all requests have the correct results. If the device did not finish answering a
-    /// request, its status may be an error instead.
+    /// Checks that each request has a status, and that each request whose status is OK has the
+    /// correct result. A request that the device did not finish may have an error status.
     fn is_right(&self, vector: &Vector) -> std::io::Result<Result<(), String>> {
         for n in 0..PILED {
             let (mut text, mut status) = (vec![0; vector.want.len()], [0]);

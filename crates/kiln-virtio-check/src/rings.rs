@@ -19,8 +19,8 @@ use crate::vectors::Vector;
 
 /// How long to watch the device after a check has published descriptors that the device may ignore.
 const WATCHED: Duration = Duration::from_millis(200);
-/// Offset of a memory area that is beyond everything requests use. The device must not write to
-/// this area.
+/// Offset of an area that lies after all memory used by requests. The device must not write to this
+/// area.
 pub(crate) const CANARY: usize = ROOM + 0x100000;
 const CANARY_LEN: usize = 0x10000;
 
@@ -206,13 +206,13 @@ pub(crate) fn hostile(
     act: Act,
 ) -> Result<(), String> {
     let bytes = request(&mut link, vector)?;
-    // Ignore a failure: it means that the device serves only one driver at a time, so the check
-    // cannot harm another driver.
+    // An error means that the device serves only one driver at a time. Ignore it, because the check
+    // cannot harm another driver in that case.
     let mut other = Link::open(target, 0).ok();
     link.write(CANARY, &[0x5c; CANARY_LEN]);
     act(&mut link, &bytes);
     if let Came::Used(id, len) = link.wait(Queue::Data, WATCHED) {
-        // A device may return the head 9999, which two checks make available.
+        // One check makes the invalid head 9999 available, so the device may return this head.
         if id >= RING.into() && id != 9999 {
             return Err(format!(
                 "the used ring has descriptor {id} with {len} bytes, but the table has {RING} \

@@ -1,5 +1,6 @@
-//! The requirements that the checks test: sections of the virtio specification, which state what a
-//! device must do or what a hostile driver violates, and messages of the vhost-user protocol.
+//! The requirements that the checks test. Each is either a section of the virtio specification or a
+//! message of the vhost-user protocol. A section states what the device must do, or it states a
+//! rule that a hostile driver breaks.
 //!
 //! Section numbers and titles are those of version 1.3. In version 1.4, section 5.9.7 and its
 //! subsections have become 5.9.9; the other numbers are the same.
@@ -39,8 +40,8 @@ impl Rule {
     }
 }
 
-/// Defines the rules from one source. Each entry consists of the constant's name, the section or
-/// message, and the title.
+/// Defines rules that all have the same `Source`. Each entry consists of the constant's name, the
+/// section number or message name, and the title.
 macro_rules! rules {
     ($source:ident: $($name:ident = $place:literal, $title:literal;)*) => {$(
         pub(crate) const $name: Rule = Rule {

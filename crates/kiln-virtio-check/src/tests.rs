@@ -20,8 +20,8 @@ use crate::naive::Naive;
 use crate::rings::{hostile, CANARY};
 use crate::{list, names, offer, raw, resources, rule, run, Fault, Group, Offer, Target, Verdict};
 
-/// Returns a lock guard. Tests that open many file descriptors hold the lock, so that they do not
-/// run at the same time and exceed this process's limit.
+/// Returns a guard that a test holds while it opens many file descriptors. Such tests therefore run
+/// one at a time and do not exceed this process's limit.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -42,9 +42,9 @@ fn served(max_request: usize, check: impl FnOnce(&Target)) {
             max_request,
             ..Limits::default()
         },
-        // The sandbox is disabled because it cannot be removed again and this process also runs
-        // other tests. Isolation is disabled because this program cannot run as the process that
-        // serves a guest.
+        // The sandbox is disabled because it is irreversible and this process also runs other
+        // tests. Isolation is disabled because this program cannot run as the process that serves a
+        // guest.
         sandbox: false,
         isolation: false,
         shares_process: true,
@@ -371,7 +371,7 @@ fn a_silent_device_holds_nothing_up() {
         stop: Arc::new(true.into()),
     };
     assert_eq!(offer(&stopped).unwrap_err(), Fault::Stopped);
-    // Connect until the kernel, which queues only a few connections that have not been accepted,
+    // The kernel queues only a few connections that have not been accepted. Connect until it
     // refuses more.
     let mut waiting = Vec::new();
     let fault = loop {

@@ -124,8 +124,9 @@ impl Guest {
     }
 
     /// Serves a data request. This works like [`Guest::control`], except that `request` may be
-    /// overwritten and the last byte of `answer` is the status. The used length counts the result
-    /// at the start of `answer` plus the status byte; the bytes in between are zeroed.
+    /// overwritten and `answer` has a different layout. The result is at the start of `answer`, the
+    /// status is the last byte, and the bytes in between are zeroed. The used length is the length
+    /// of the result plus 1.
     pub fn data(&self, worker: &mut Worker, request: &mut [u8], answer: &mut [u8]) -> usize {
         let Some((status, dst)) = answer.split_last_mut() else {
             return 0;
@@ -190,9 +191,9 @@ impl Guest {
     }
 }
 
-/// Wipes the part of the stack below the caller's frame, in which a session for a single request
-/// was created and moved. The array consists of words because `zeroize` stores each element
-/// separately.
+/// Wipes the stack area below the caller's frame, because it may contain copies of a stateless
+/// request's session. The array has `u64` elements, because `zeroize` writes one element at a time
+/// and would take longer to wipe the same area as bytes.
 #[inline(never)]
 fn wipe_stack() {
     [0u64; 4096].zeroize();

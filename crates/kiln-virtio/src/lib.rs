@@ -1,7 +1,8 @@
-//! The virtio-crypto protocol on byte buffers: the wire format, a guest's session table, and the
-//! services. The ciphers of `kernel/` implement the services in FPU sections of bounded length. The
-//! crate does no I/O and does not access guest memory: the caller copies each request once, so that
-//! the guest cannot change the request while it is being parsed.
+//! Implements the virtio-crypto protocol on byte buffers: the wire format, a guest's session table,
+//! and the crypto services. The akcipher service uses libcrypto. The other services call the
+//! primitives of `kernel/` in FPU sections of bounded length. This crate does no I/O and does not
+//! access guest memory. The caller copies each request once, so that the guest cannot change the
+//! request while it is being parsed.
 //!
 //! ```
 //! use kiln_virtio::{Guest, Limits, Services, Worker};

@@ -18,7 +18,7 @@ pub struct Limits {
     pub max_akcipher_key: usize,
     /// Maximum size in bits of an RSA modulus.
     pub max_modulus: usize,
-    /// Number of data queues. It is only reported to the driver.
+    /// Number of data queues to report to the driver. This crate does not enforce it.
     pub data_queues: u16,
 }
 

@@ -1,6 +1,6 @@
-//! Private keys in DER (PKCS #1, SEC 1) for the check at start-up and for tests, and the requests
-//! that a driver sends to encrypt with AES-CBC, which only tests use. Because the keys are
-//! published here, they must not protect anything.
+//! Sample keys and requests. The private keys, in DER (PKCS #1 and SEC 1), are used by the check at
+//! start-up, by `kiln-virtio-check` and by tests. The requests, which encrypt with AES-CBC, are
+//! used only by tests. Because the keys are published here, they must not protect anything.
 
 use crate::wire::algo::{cipher, OP_ENCRYPT};
 use crate::wire::data::{self, Mode, Operation};

@@ -7,8 +7,8 @@ use crate::session::{Digest, Keyed, Order, Session};
 use crate::wire::{data, Action, Operation, Request, Status};
 use crate::Worker;
 
-/// Serves a request and returns the length of the result. The length of `dst` must be the one that
-/// the request announces.
+/// Serves a request and returns the length of the result. The length of `dst` must equal
+/// `request.op.room(request.action)`.
 pub(crate) fn serve(
     session: &Session,
     worker: &mut Worker,
@@ -109,9 +109,10 @@ struct Chain<'a> {
 }
 
 impl Chain<'_> {
-    /// Serves a chain request, which selects two regions of the source. The cipher processes one
-    /// region, and everything around it is copied. The hash covers the associated data and the
-    /// other region, either before or after the cipher runs. The hash is written after the text.
+    /// Serves a chain request, which selects a cipher region and a hash region of the source. The
+    /// cipher processes its region, and the bytes outside that region are copied. The hash covers
+    /// the associated data and the hash region, and is computed before or after the cipher runs.
+    /// The hash is written after the text.
     fn serve(
         &self,
         worker: &mut Worker,

@@ -9,8 +9,8 @@ use crate::wire::algo::{aead, akcipher, cipher, hash, mac};
 use crate::wire::{config, feature, Config, Service};
 use crate::Limits;
 
-/// Algorithm numbers from the specification, each paired with the name of the algorithm in
-/// `kernel/`.
+/// Algorithm numbers from the specification, each paired with the name that `kernel/` uses for the
+/// algorithm.
 type Names = [(u32, &'static str)];
 
 const CIPHERS: &Names = &[
@@ -93,7 +93,7 @@ impl Services {
         of.into_iter().flatten().fold(0, |m, (n, _)| m | 1 << n)
     }
 
-    /// Returns the device's configuration as the driver reads it.
+    /// Returns the contents of the configuration space.
     pub fn config(&self, limits: &Limits) -> Config {
         let services = Service::ALL.into_iter().filter(|&s| self.mask(s) != 0);
         Config {
@@ -111,7 +111,8 @@ impl Services {
         }
     }
 
-    /// Returns the feature bits of the crypto device type for the available services.
+    /// Returns the device-specific feature bits to offer: REVISION_1, and the stateless mode of
+    /// each available service.
     pub fn features(&self) -> u64 {
         let services = Service::ALL.into_iter().filter(|&s| self.mask(s) != 0);
         services.fold(feature::REVISION_1, |bits, s| {

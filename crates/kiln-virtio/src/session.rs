@@ -44,8 +44,8 @@ pub(crate) enum Session {
         op: Op,
         tag_len: usize,
     },
-    /// The key is boxed, because this variant would otherwise be by far the largest, although it is
-    /// the least frequent one.
+    /// The key is boxed because this variant would otherwise be by far the largest, even though it
+    /// is the least used.
     Akcipher(Box<Key>),
 }
 

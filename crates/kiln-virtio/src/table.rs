@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Number of bits in a name that hold the slot number.
 const SLOT_BITS: u32 = 20;
-/// Number of slots allocated together.
+/// Number of slots in a [`Chunk`].
 const CHUNK: usize = 256;
 
 struct Slot<T> {
@@ -25,7 +25,8 @@ type Chunk<T> = OnceLock<Box<[Mutex<Slot<T>>]>>;
 
 struct Free {
     slots: Vec<u32>,
-    /// Number of the first slot that has never been used. All slots after it are unused too.
+    /// Index of the first slot that has never been used. None of the slots after it has been used
+    /// either.
     fresh: usize,
 }
 
@@ -37,8 +38,8 @@ pub struct Table<T> {
     len: AtomicUsize,
 }
 
-/// Locks a mutex even if it is poisoned: code that runs under these locks cannot panic, so the data
-/// is intact.
+/// Locks a mutex and ignores poisoning, because the code that holds these locks cannot panic and
+/// leave the data in an inconsistent state.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -72,8 +73,8 @@ impl<T> Table<T> {
         self.len() == 0
     }
 
-    /// Returns whether the table is full at this moment. Another thread may change that at any
-    /// time.
+    /// Returns whether the table is currently full. The answer may already be out of date if other
+    /// threads are using the table.
     pub fn is_full(&self) -> bool {
         self.len() >= self.capacity
     }
@@ -123,7 +124,8 @@ impl<T> Table<T> {
         }
     }
 
-    /// Removes the value with this name if `such` returns true for it. Returns the removed value.
+    /// Removes and returns the value with this name. Returns `None` if the name is invalid or if
+    /// `such` returns false for the value.
     pub fn remove(&self, name: u64, such: impl FnOnce(&T) -> bool) -> Option<Arc<T>> {
         let (index, generation) = split(name);
         let mut slot = lock(self.slot(index)?);
@@ -143,7 +145,7 @@ impl<T> Table<T> {
         Some(value)
     }
 
-    /// Removes all values that were present at the time of the call.
+    /// Removes all values, except that values inserted during the call may remain.
     pub fn clear(&self) {
         let chunks = self.chunks.iter().filter_map(OnceLock::get);
         for (index, slot) in chunks.flat_map(|c| c.iter()).enumerate() {

@@ -1,5 +1,5 @@
 //! Tests that send hostile requests and check the answers. Tests whose names begin with `cve` are
-//! named after a vulnerability in another device. Tests about rings and guest memory are in
+//! named after vulnerabilities in other devices. Tests about rings and guest memory are in
 //! `kiln-device`.
 
 mod common;
@@ -14,8 +14,8 @@ fn cbc(src: &[u8]) -> Case {
     Case::cipher(cipher::AES_CBC, OP_ENCRYPT, &[1; 16], &[2; 16], src)
 }
 
-/// Opens a session for `case`, sends a data request whose bytes `patch` has modified, and returns
-/// the status.
+/// Creates a session for `case`, sends a data request after `patch` has modified its bytes, and
+/// returns the status.
 fn patched(form: u64, case: &Case, room: usize, patch: impl Fn(&mut Vec<u8>)) -> Status {
     let mut driver = Driver::new(form);
     let name = driver
@@ -32,7 +32,7 @@ fn patched(form: u64, case: &Case, room: usize, patch: impl Fn(&mut Vec<u8>)) ->
     result.err().unwrap_or(Status::Ok)
 }
 
-/// Returns a function that writes a `u32` at this offset from the end of the data header.
+/// Returns a function that writes `value` into a request, `at` bytes after the data header.
 fn put(at: usize, value: u32) -> impl Fn(&mut Vec<u8>) {
     move |request| request[24 + at..28 + at].copy_from_slice(&value.to_le_bytes())
 }
@@ -209,8 +209,8 @@ fn cve_2023_3180_source_and_destination_differ() {
     }
 }
 
-/// An akcipher request can ask for a result of any length, and a key can claim any length. The
-/// device must reject lengths that are too large.
+/// The driver chooses the lengths in akcipher requests and keys. The device must reject lengths
+/// that are too large.
 #[test]
 fn cve_2025_14876_akcipher_lengths() {
     let rsa = hex(include_str!("common/rsa512.hex"));
@@ -364,8 +364,8 @@ fn guests_do_not_share_sessions() {
     assert_eq!(one.bytes(&mut request, 33), Err(Status::InvSess));
 }
 
-/// The number of sessions is limited. At the limit, the driver gets the status that its request
-/// format defines for this case: NOSPC under REVISION_1, ERR otherwise.
+/// When the session limit is reached, a request to create another session must fail, with NOSPC
+/// under REVISION_1 and with ERR otherwise.
 #[test]
 fn sessions_are_counted() {
     for (form, full) in [(0, Status::Err), (1, Status::NoSpc)] {
@@ -423,7 +423,8 @@ fn refused() {
         let other = Case::cipher(cipher::AES_CBC, op, &[1; 16], &[2; 16], &[3; 32]);
         assert_eq!(driver.run(&other), Err(Status::Err), "{op}");
     }
-    // Try partial blocks, a wrong IV size, and unsupported sizes of tags, digests and MACs.
+    // Try partial blocks, wrong IV sizes, unsupported tag and digest sizes, and a ciphertext that
+    // is shorter than its tag.
     assert_eq!(driver.run(&cbc(&[3; 31])), Err(Status::Err));
     let iv = Case::cipher(cipher::AES_CBC, OP_ENCRYPT, &[1; 16], &[2; 15], &[3; 32]);
     assert_eq!(driver.run(&iv), Err(Status::Err));
@@ -490,7 +491,7 @@ fn refused() {
     assert_eq!(driver.guest.sessions(), 0);
 }
 
-/// The limit applies to the total length of the IV, the source and the associated data.
+/// `max_request` limits the total length of the IV, the source and the associated data.
 #[test]
 fn requests_are_limited() {
     let limits = Limits {

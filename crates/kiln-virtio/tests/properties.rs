@@ -1,7 +1,7 @@
-//! Sends defective variants of every request in all formats: truncated to every shorter length,
-//! with each word of the header replaced, and with a random bit in each word flipped. The device
-//! must answer each of them with a status, which must be an error if the request was truncated. A
-//! request that is emitted and then parsed must be unchanged.
+//! Sends malformed variants of every request in all formats. Some variants are truncated, some have
+//! one word of the header replaced, and some have one random bit flipped. The device must answer
+//! each variant with a status, and must report an error if the request is truncated. Other tests
+//! check that emitting and parsing a request returns the same request.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! Tests published vectors for every service, in all request formats, with and without sessions.
+//! Checks every service against published test vectors, in all request formats, with and without
+//! sessions.
 
 mod common;
 
@@ -95,7 +96,7 @@ fn hashes() {
     }
 }
 
-/// Test case 2 from RFC 2202 and from RFC 4231, and example 2 for AES-128 from SP 800-38B.
+/// Test case 2 from each of RFC 2202 and RFC 4231, and AES-128 example 2 from SP 800-38B.
 #[test]
 fn macs() {
     let text = b"what do ya want for nothing?";
@@ -155,7 +156,8 @@ fn sealed(algo: u32, key: &str, iv: &str, aad: &str, plain: &str, want: &str, ta
     all_ways(&open, Err(Status::BadMsg));
 }
 
-/// Test case 4 from the GCM specification, with the IV passed as a nonce and as a counter block.
+/// Test case 4 from the GCM specification. The IV is passed first as a nonce and then as a counter
+/// block.
 #[test]
 fn gcm() {
     for iv in [
@@ -191,8 +193,7 @@ fn ccm() {
     );
 }
 
-/// The vector from RFC 8439, section 2.8.2, truncated to the first 32 bytes of text, with a
-/// separately computed tag.
+/// The vector from RFC 8439, section 2.8.2.
 #[test]
 fn chacha20_poly1305() {
     sealed(
@@ -261,8 +262,8 @@ fn at_once(name: &str, key: &[u8], iv: &[u8], aad: &[u8], src: &[u8], tag: usize
     [dst, tags].concat()
 }
 
-/// The example in FIPS 180-4 whose message is one million times "a", processed in sections of 16
-/// KiB.
+/// The FIPS 180-4 example whose message is "a" repeated one million times, processed in sections
+/// of 16 KiB.
 #[test]
 fn a_long_hash() {
     let limits = kiln_virtio::Limits {
@@ -298,8 +299,8 @@ fn chains() {
     }
 }
 
-/// The public point and the signature of "sample" with SHA-256 from RFC 6979, section A.2.5, under
-/// each of the two numbers in use for ECDSA.
+/// Verifies the SHA-256 signature of "sample" from RFC 6979, section A.2.5, using each of ECDSA's
+/// two algorithm numbers. Also verifies a newly created signature.
 #[test]
 fn ecdsa() {
     if !offered() {
@@ -424,16 +425,16 @@ fn rsa() {
     }
 }
 
-/// A private key must work even if its last five numbers are zero. Some encoders do not use these
-/// numbers and write zeros instead.
+/// A private key must work even if its last five numbers (the primes and the CRT values) are zero,
+/// because some encoders write zeros instead of these numbers.
 #[test]
 fn rsa_without_its_primes() {
     if !offered() {
         return;
     }
     let (private, _) = rsa_key();
-    // The header is 4 bytes long, the version 3 bytes, n 67 bytes and e 5 bytes. The header of d
-    // contains the length of d.
+    // The header is 4 bytes long, the version 3 bytes, n 67 bytes and e 5 bytes. The second byte
+    // of d's encoding is the length of d.
     let d = 4 + 3 + 67 + 5;
     let d_end = d + 2 + usize::from(private[d + 1]);
     let body = [&private[4..d_end], &[2, 1, 0].repeat(5)].concat();

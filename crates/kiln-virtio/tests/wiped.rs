@@ -1,4 +1,4 @@
-//! Tests that no memory is freed while it contains a key.
+//! Tests that keys are wiped from memory before the memory is freed.
 
 mod common;
 mod looking;
@@ -39,7 +39,7 @@ fn keys_do_not_outlive_their_sessions() {
             &[3; 64],
         ),
     ];
-    // An ECPrivateKey that contains the marked key as its private number.
+    // An ECPrivateKey structure whose privateKey field is the marked key.
     let ec = [&hex("3025 020101 0420")[..], &key[..32]].concat();
     let sign = Case::akcipher(
         Action::Sign,

@@ -68,8 +68,8 @@ impl Defaults {
                 .collect(),
         };
         for file in places {
-            // Ignore a home directory that this user may not enter, for example because setpriv has
-            // changed the user. It contains no settings for this user.
+            // Skip a default file in a directory that this user has no permission to enter, as can
+            // happen after setpriv has changed the user. Such a file is not meant for this user.
             let is_barred = |kind| kind == ErrorKind::PermissionDenied && !file.exists();
             match fs::read_to_string(&file) {
                 Ok(text) => return Defaults::parse(&file, &text),
@@ -179,7 +179,7 @@ impl Defaults {
     }
 
     /// Sets the global flags that were not given on the command line, and returns the settings that
-    /// the run uses. `matches` are the parsed arguments.
+    /// the run uses. `matches` contains the parsed arguments.
     ///
     /// # Errors
     /// Fails if the run needs a kernel tree but neither the command line nor the file names one, or

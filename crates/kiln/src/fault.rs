@@ -136,14 +136,14 @@ fn command(args: &[String]) -> String {
     words
 }
 
-/// Replaces error messages of Rust's number parsers and clap's range checks with a text that states
-/// which values are accepted.
+/// Rewords the error messages of Rust's number parsers and clap's range checks, so that they state
+/// which values are accepted. Returns other messages unchanged.
 fn in_plain_words(why: &str) -> String {
     if let Some((value, range)) = why.split_once(" is not in ") {
         let (least, most) = range.split_once("..").unwrap_or((range, ""));
         let most = most.trim_start_matches('=');
-        // The maximum of an integer type is not a meaningful limit, so do not mention it if the
-        // value is too low.
+        // If the value is too low and the upper limit is merely the maximum of the integer type,
+        // state only the lower limit.
         let is_open = [u64::MAX.to_string(), u32::MAX.to_string()].contains(&most.to_string());
         let is_low = value.starts_with('-') || value == "0";
         return match is_open && is_low {
@@ -168,14 +168,15 @@ fn is_number(arg: &str) -> bool {
     digits.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Returns whether clap's suggestion is a likely correction of an argument: similar to it, or an
-/// extension of it.
+/// Returns whether clap's suggestion is a likely correction of an argument. It must be similar to
+/// the argument or start with it.
 fn is_likely(argument: &str, suggestion: &str) -> bool {
     let [argument, suggestion] = [argument, suggestion].map(|text| text.trim_start_matches('-'));
     is_similar(argument, suggestion) || suggestion.starts_with(argument)
 }
 
-/// Formats clap's error as one line: what is wrong, what is accepted, and which help to read.
+/// Formats clap's error as one line that states what is wrong and what is accepted, and names the
+/// `--help` command to run.
 fn one_line(e: &clap::Error, args: &[String]) -> String {
     let command = &command(args)[..];
     let strings = |kind| match e.get(kind) {
@@ -302,8 +303,8 @@ fn find(command: &str) -> clap::Command {
     at
 }
 
-/// Returns whether clap reports any of these arguments as missing even if the command is given no
-/// arguments at all. `args` are formatted as in clap's messages.
+/// Returns whether the command always requires one of these arguments, so that clap reports it as
+/// missing if the command is run without arguments. `args` has the format of clap's messages.
 fn is_required(command: &str, args: &[String]) -> bool {
     let bare = find(command).try_get_matches_from([command]);
     let missing = bare
@@ -326,8 +327,8 @@ fn requiring<'a>(command: &str, args: &'a [String], missing: &[String]) -> Optio
         let alone = [command, flag].into_iter().chain(value.map(String::as_str));
         let e = find(command).try_get_matches_from(alone).err();
         let lacks = e.as_ref().and_then(|e| e.get(ContextKind::InvalidArg));
-        // Compare only the names of the flags, because clap may show the same flag with different
-        // values, as with a default tree.
+        // Compare only the names of the flags, because clap may show different values for the same
+        // flag, for example if it has a default tree.
         let name = |arg: &String| arg.split(' ').next().map(str::to_string);
         matches!(lacks, Some(ContextValue::Strings(lacks))
             if missing.iter().all(|arg| lacks.iter().any(|lacks| name(lacks) == name(arg))))

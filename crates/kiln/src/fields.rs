@@ -63,7 +63,7 @@ fn list_fields(words: &str) -> String {
                 .filter_map(written)
                 .map(paragraph)
                 .unzip();
-            // Append only the first example, which explains the shortened names in all lists.
+            // One example is enough to explain the shortened names in all lists.
             lists.extend(examples.into_iter().flatten().next());
             lists
         }
@@ -139,8 +139,8 @@ fn wrap(text: &str) -> String {
     lines + &line + "\n"
 }
 
-/// Inserts the list into the help text, before the first heading that follows [`ROW_FIELDS`] in
-/// `ORDER`.
+/// Inserts the list into the help text at the position that `ORDER` gives to [`ROW_FIELDS`]. If the
+/// text has none of the headings that come later in `ORDER`, appends the list.
 fn insert(text: &str, list: &str) -> String {
     let section = format!("{ROW_FIELDS}:\n{list}");
     let after = ORDER.iter().skip_while(|h| **h != ROW_FIELDS).skip(1);
@@ -183,7 +183,7 @@ mod tests {
             explained(&["len", "loss_pct", "loss_low", "loss_high"]).unwrap(),
             "(A name that begins with _ is shortened: _high after loss_low stands for loss_high.)"
         );
-        // The name before a shortened name may itself be the stem, as `us` is here.
+        // The full name before a shortened name may have no ending of its own, such as `us` here.
         let whole = explained(&["us", "us_max"]).unwrap();
         assert!(whole.contains("_max after us stands for us_max"), "{whole}");
         assert_eq!(explained(&["len", "us"]), None);

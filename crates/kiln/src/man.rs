@@ -11,8 +11,8 @@ use kiln_question::{replace, Error, Exit};
 
 use crate::help::Help;
 
-/// The directory in which the package installs the documents. The manual names this directory
-/// wherever the help texts name `docs/`.
+/// The directory in which the package installs the documents. It replaces `docs/` in the help texts
+/// when they are copied into the manual.
 const DOCS: &str = "/usr/share/doc/kiln/docs/";
 
 /// Write the manual, one page per command

@@ -1,5 +1,5 @@
 //! Tests that Kiln leaves neither a running machine nor files behind when a signal kills it. After
-//! SIGKILL, the files remain until the next boot.
+//! SIGKILL, the files remain until Kiln next boots a machine.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -81,12 +81,13 @@ fn a_signal_that_ends_kiln_ends_its_machine_too_and_no_file_stays() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     prepare(dir);
-    // Also send two signals, because timeout(1) sends its signal twice.
+    // Also test two signals in a row, because timeout(1) sends its signal twice.
     for signals in [&["TERM"][..], &["INT"], &["TERM", "TERM"], &["INT", "TERM"]] {
         assert_eq!(end(dir, signals).code(), Some(130), "{signals:?}");
         assert_eq!(left(dir), 0, "{signals:?}");
     }
-    // A process killed with SIGKILL cannot remove its files; the next boot removes them.
+    // A process killed with SIGKILL cannot remove its files. Kiln must remove them when it next
+    // boots a machine.
     assert_eq!(end(dir, &["KILL"]).code(), None);
     assert_eq!(left(dir), 1);
     assert_eq!(end(dir, &["TERM"]).code(), Some(130));

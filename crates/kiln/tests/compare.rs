@@ -145,7 +145,8 @@ fn a_gate_needs_cycles_and_time() {
         assert_eq!(compare(&a, b, &allow).status, 0);
         assert_eq!(compare(&a, b, &[]).status, 0);
     }
-    // Controls: cycles and time agree, whether the second record is slower or faster.
+    // Controls: if cycles and time agree, a slower record must be a regression, and a faster record
+    // must pass.
     let slower = record("slower.json", 1100.0, Some(275.0));
     let run = compare(&a, &slower, &gate);
     assert!(run.status == 1 && run.stdout().contains("REGRESSION"));
@@ -206,8 +207,8 @@ fn a_gate_passes_nothing_that_it_cannot_judge() {
         2,
         "--max-regression",
     );
-    // With an interval, the same change must count as a regression, even with --bisect, but the
-    // opposite change must not.
+    // If the rows have intervals, a lower rate must count as a regression, even with --bisect. A
+    // higher rate must pass.
     let good = record("c.json", vec![row("wait", 1000.0, Some(0.01))]);
     let bad = record("d.json", vec![row("wait", 940.0, Some(0.002))]);
     assert_eq!(compare(&good, &bad, &gate).status, 1);

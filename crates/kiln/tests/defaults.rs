@@ -166,8 +166,8 @@ fn libraries_are_those_of_the_file() {
     let record = place.run(&speed).json();
     assert_eq!(providers(&record), ["kiln"]);
     assert_eq!(defaults(&record), ["libraries none kiln.toml:1"]);
-    // A library that the file names must be available. The library here cannot be loaded, so the
-    // run must fail.
+    // The run must fail if the file names a library that cannot be loaded, such as /dev/null in
+    // place of OpenSSL.
     place.write("kiln.toml", "\nlibraries = [\"openssl\"]\n");
     let broken = [("KILN_OPENSSL", "/dev/null")];
     fault(&place.run_with(&speed, &broken), 3, "openssl");
@@ -250,7 +250,8 @@ fn the_nearest_file_counts_alone() {
         used(&[], &env),
         [format!("cpu {core} {}:2", file.display())]
     );
-    // The file in the current directory replaces the others, and it does not set `cpu`.
+    // If the current directory contains a file, the other files must be ignored. This file does not
+    // set `cpu`, so `cpu` must have no default.
     place.write("kiln.toml", "libraries = [\"none\"]\n");
     assert_eq!(used(&[], &env), [""; 0]);
     assert_eq!(used(&["--no-defaults"], &env), [""; 0]);

@@ -284,10 +284,10 @@ fn run_when_idle() {
 ///
 /// Seconds with and without an attack alternate, because a busy host changes the latency more than
 /// most attacks do. For each pair of neighbouring seconds, the test computes the ratio of the two
-/// p99 latencies. The result of an attack is the median of these ratios, with the smallest and the
-/// largest. The attackers first share the cores with the victim, and then run under SCHED_IDLE,
-/// where they get almost no CPU time while the victim runs. The effect that remains should be
-/// mainly due to the CPU time that the device spends on the attackers.
+/// p99 latencies. Each attack is reported as the median of these ratios, along with the minimum and
+/// maximum. The attackers first compete with the victim for the cores, and then run under
+/// SCHED_IDLE, where they get almost no CPU time while the victim runs. The effect that remains
+/// should be mainly due to the CPU time that the device spends on the attackers.
 #[test]
 #[ignore = "measures"]
 fn a_victim_of_each_attack() {
@@ -334,9 +334,9 @@ fn a_victim_of_each_attack() {
                         }
                         attack(&device, &path, &stop);
                     });
-                    // A socket admits 64 front ends at once and then 5 per second, the default of
-                    // --max-new-guests. Use up the burst first, because the sustained effect is the
-                    // one of interest.
+                    // By default, a socket admits a burst of 64 front ends and then 5 per second
+                    // (see --max-new-guests). Let the attack use up the burst before measuring,
+                    // because only the sustained effect is of interest.
                     sleep(Duration::from_millis(if round == 0 { 2500 } else { 500 }));
                     let attacked = measure();
                     stop.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Tests the messages for errors that bad input or the machine causes. Each message must be a
+//! Tests the messages for errors caused by bad input or by the machine. Each message must be a
 //! single line that states what is wrong, where, and what to do about it.
 
 use crate::common::{fault, kiln, kiln_with};

@@ -69,7 +69,7 @@ fn export(format: &str, files: &[&str]) -> String {
     run.stdout()
 }
 
-/// Returns the paths of the records in the repository, which many different commands wrote.
+/// Returns the paths of the records in the repository. They come from many different commands.
 fn records() -> Vec<String> {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/records");
     let all = fs::read_dir(dir)
@@ -103,7 +103,7 @@ fn lnt_makes_the_same_report() {
     );
     let text = export("lnt", &[file]);
     accepts(&python, LNT, &text).unwrap();
-    // Control: the run lacks the revision, which LNT needs to put runs in order.
+    // Control: LNT must reject a run without a revision, which it needs to put runs in order.
     let wrong = text.replace("llvm_project_revision", "revision");
     assert!(accepts(&python, LNT, &wrong).is_err());
 }

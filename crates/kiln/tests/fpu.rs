@@ -68,8 +68,8 @@ fn bad_arguments_are_refused_in_one_line() {
     refuses(&["--inject", &replay], "line 2: 'soon'");
 }
 
-/// In Kiln 0.1, some flags of `kiln fpu` did what is now done by separate commands. The error for
-/// such a flag must name the command that replaced it.
+/// Some flags that `kiln fpu` had in Kiln 0.1 have become separate commands. The error for such a
+/// flag must name the command that replaced it.
 #[test]
 fn flags_that_became_commands_are_named_with_them() {
     refuses(&["--overhead"], "use: kiln fpu overhead");
@@ -176,7 +176,7 @@ fn what_finds_the_fpu_taken_goes_to_cryptd_if_asked() {
 
 #[test]
 fn every_way_to_a_cipher_has_a_figure() {
-    // Measure again if an interval has no upper end, which can happen on a very busy machine.
+    // Measure again if an interval has no upper bound, which can happen on a very busy machine.
     let ends = |doc: &serde_json::Value| {
         let rows = doc["rows"].as_array().unwrap().iter();
         rows.filter(|r| r["ratio"].is_number())
@@ -227,7 +227,8 @@ fn every_way_to_a_cipher_has_a_figure() {
         for part in "checks request-copy indirect-call hand-over".split(' ') {
             assert!(find(part)["cycles_per_op"].is_f64(), "{part}");
         }
-        // Callers that cannot wait must get the scalar driver if SIMD needs the helper.
+        // Under `legacy`, SIMD needs the SIMD helper, so callers that cannot wait must get the
+        // scalar driver.
         let sync = find("sync-user")["impl"].as_str().unwrap();
         assert_eq!(sync == "xts-aes-fixed-time", policy == "legacy", "{sync}");
     }

@@ -253,8 +253,8 @@ fn slow(tree: &Path, overlay: &Edited) {
         ])
     };
     let a = tree.to_str().unwrap();
-    // On a busy machine, a short run can have wrong ratios, so repeat both comparisons until all
-    // ratios are right.
+    // On a busy machine, the ratios of a short run can be wrong, so repeat both comparisons until
+    // all results are as expected.
     let is_right = (0..5).any(|_| {
         let run = compare(a, overlay.path());
         assert!(run.status <= 1, "{run:?}");

@@ -1,5 +1,5 @@
-//! Tests what a Kiln package needs: the manual, the completions, and a program that works without
-//! the source tree.
+//! Tests what packagers of Kiln rely on: the manual pages, the shell completions, and a program
+//! that runs without the source tree.
 
 use std::fs;
 use std::path::Path;
@@ -44,8 +44,8 @@ fn the_manual_has_every_command_and_man_has_nothing_to_say() {
     if !here("groff") {
         return;
     }
-    // Make the same checks as lintian, but with groff instead of man, because groff may be
-    // installed without man.
+    // Run the same checks as lintian, but call groff directly, because it may be installed without
+    // man.
     let warnings = |text: &str| {
         let file = dir.path().join("page");
         fs::write(&file, text).unwrap();

@@ -97,7 +97,7 @@ fn converse(mut stream: UnixStream, conduct: Conduct, rings: &AtomicUsize) -> st
         if let (12 | 13, Some(file), Conduct::Fills) = (request, file, conduct) {
             fill(file, Arc::downgrade(&connection));
         }
-        // Count the message that enables a ring, because it is the last message about the ring.
+        // Count the messages that enable a ring. Each is the last message about its ring.
         if request == 18 {
             rings.fetch_add(1, Ordering::SeqCst);
         }

@@ -233,8 +233,8 @@ impl Knees {
             .expect("a process at least")
     }
 
-    /// Returns whether the intervals of the highest knee on each side overlap, as expected if the
-    /// true knees are equal.
+    /// Returns whether the interval of the highest knee in `self` overlaps that of the highest knee
+    /// in `other`, as expected if the true knees are equal.
     fn overlaps(&self, other: &Knees) -> bool {
         let ([a_low, _, a_high], [b_low, _, b_high]) = (self.highest(), other.highest());
         a_low <= b_high && b_low <= a_high
@@ -272,12 +272,12 @@ fn a_slower_cipher_moves_the_knee_and_another_seed_does_not() {
 #[test]
 fn the_knee_is_not_above_what_the_stack_leaves_time_for() {
     // With 40 µs per packet, a core processes at most 25,000 packets per second. The search begins
-    // above this rate, so it cannot find the lower end.
+    // above this rate, so it cannot find the lower end of the knee's interval.
     let [low, _, high] = knee("", &["--stack-ns", "40000"]);
     assert_eq!((low, high), (0.0, 32_000.0));
-    // With 10 µs per packet, the limit is 100,000 packets per second. The bound allows for the
-    // backlog that 10 ms of idle time can absorb, and for one step of 9 %, because the result is an
-    // interval.
+    // With 10 µs per packet, the limit is 100,000 packets per second. The bound is higher, because
+    // 10 ms of idle time can absorb a backlog, and because the upper end of the interval may be one
+    // step of 9 % above the knee.
     assert!(knee("", &["--stack-ns", "10000"])[2] <= 153_000.0);
 }
 
@@ -312,8 +312,8 @@ fn a_capture_is_replayed() {
         assert_eq!(row["corrupted"], 0);
         if row["control"] == false {
             let n = |f: &str| row[f].as_u64().unwrap();
-            // Not counting the packets that the task itself sent, the number must be a multiple of
-            // the number of packets in the capture.
+            // Without the packets that the task itself sent, the number of arrivals must be a
+            // multiple of the number of packets in the capture.
             let arrived = n("packets") + n("dropped") + n("ring_missed") - n("own_packets");
             assert!(arrived > 0 && arrived % 500 == 0, "{row}");
         }

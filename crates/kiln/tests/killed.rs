@@ -101,7 +101,7 @@ fn a_device_killed_under_load_loses_nothing_that_was_acknowledged() {
                     while !stop.load(Ordering::Relaxed) {
                         let n = pairs.fetch_add(1, Ordering::Relaxed) + 100;
                         let session = driver.control().create(request(n)).unwrap();
-                        // Keep some sessions open, and close most of them.
+                        // Keep one session in 64 open, and close the rest.
                         match n % 64 {
                             0 => mine.push((n, session)),
                             _ => driver.control().close(session).unwrap(),

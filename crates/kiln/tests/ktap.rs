@@ -75,7 +75,7 @@ fn the_kernels_parser_reads_what_is_printed() {
     );
     assert_eq!(read(&parser, &ktap), all_is_well, "{ktap}");
 
-    // Controls: one copy reports a failed test, and another copy lacks a test.
+    // Controls: one copy of the output with a failed test, and another without one of the tests.
     let mut passed = ktap.lines().filter(|l| !l.contains("# SKIP"));
     let last = passed.rfind(|l| l.starts_with("    ok ")).unwrap();
     let failed = last.replacen("ok", "not ok", 1);

@@ -107,14 +107,14 @@ fn cases_are_chosen_by_name_and_benchmarks_run_when_asked() {
 }
 
 /// Plants faults in SHA-256, SHA-512 and SHA-1 that only the interrupt tests or the guard page can
-/// find. Also plants one fault in the AVX2 code of SHA-256, which a CPU with SHA-NI selects only if
-/// a set of tiers hides SHA-NI, and one in the AVX code of SHA-256, which is selected only if a set
-/// also hides AVX2. The other cases are the control.
+/// find. Also plants one fault each in the AVX2 code and in the AVX code of SHA-256. On a CPU with
+/// SHA-NI, the AVX2 code runs only if a set of tiers hides SHA-NI, and the AVX code runs only if a
+/// set hides AVX2 as well. The other cases are the control.
 #[test]
 fn planted_faults_are_found_in_the_suites_that_test_them() {
     let Some(tree) = next_tree() else { return };
     let tree = Edited::new(&tree);
-    // Do not call irq_fpu_usable() before opening a section, so that an interrupted section loses
+    // Remove the calls to irq_fpu_usable(). A section can then interrupt another one and overwrite
     // its registers.
     tree.replace(
         "lib/crypto/x86/sha256.h",

@@ -38,7 +38,7 @@ fn each_row_of_ktap_is_a_test_case() {
     assert_eq!((last.0.as_str(), last.1.as_str()), ("complete", "pass"));
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     assert!(rest.iter().all(|(name, _)| name.chars().all(allowed)));
-    // A CPU without AVX-512 skips some implementations.
+    // Some implementations are skipped on a CPU without AVX-512.
     let count = |wanted: &str| rest.iter().filter(|(_, result)| result == wanted).count();
     let skips = ktap.lines().filter(|l| l.contains("# SKIP")).count();
     assert_eq!((count("pass"), count("skip")), (rows - skips, skips));

@@ -109,7 +109,7 @@ fn the_level_needs_a_tree_and_has_no_other_libraries() {
 }
 
 /// Plants two faults: the vector code of SHA-512 flips a bit of the state, and the table for CRC-16
-/// has a wrong entry. Functions that use neither of them are the control.
+/// has a wrong entry. The functions that neither fault affects are the control.
 #[test]
 fn planted_faults_are_found_in_the_functions_that_have_them() {
     let Some(tree) = next_tree() else { return };

@@ -9,9 +9,9 @@ use crate::edited::Edited;
 use kiln_tree::oracle::ALL;
 use serde_json::Value;
 
-/// Edits that cause a crash in a driver, in a driver that cryptd's thread calls, and in a softirq.
-/// Each edit consists of a file, a text in the file, and the replacement for the first occurrence
-/// of that text.
+/// Three edits, each of which causes a crash: the first in a driver, the second in cryptd's thread,
+/// and the third in a softirq. Each edit consists of a file, a text in the file, and the
+/// replacement for the first occurrence of that text.
 const CRASHES: [(&str, &str, &str); 3] = [
     (
         "arch/x86/crypto/camellia_aesni_avx_glue.c",
@@ -89,9 +89,9 @@ fn a_crash_is_of_the_driver_whose_request_it_was() {
     assert!(rows.iter().filter(passed).count() > 100, "{crashed:#?}");
 }
 
-/// Prevents the two tests of unmodified trees from running at the same time. Both use two cores for
-/// a pair of requests, one of which waits for the other, and such a pair takes far longer if the
-/// tests compete for cores.
+/// Prevents the tests of unmodified trees from running at the same time. Each test runs pairs of
+/// requests on two cores. One request of a pair waits for the other, so a pair takes far longer if
+/// the tests compete for cores.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Known findings in unmodified trees are listed in `tree/oracles/known`, each with a reason. They

@@ -1,5 +1,5 @@
-//! Tests that a library that computes wrong results, is broken or is too old gets a note and no
-//! rows.
+//! Tests libraries that compute wrong results, are broken or are too old. The record must contain a
+//! note about each of them, but no rows.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

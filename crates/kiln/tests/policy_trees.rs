@@ -58,15 +58,15 @@ fn fpu(arguments: &[&str]) -> (Run, Vec<Value>) {
     (run, rows)
 }
 
-/// Applies `edits` to the tree, and checks that the tree's answers, counts and warnings in every
-/// context match those of Kiln's policy `own`. Then steps through a task and a softirq, with one
-/// interrupt per instruction.
+/// Applies `edits` to the tree. Checks that `kiln fpu usable` reports the same rows for the tree as
+/// for Kiln's policy `own`, but different rows for the other policies. Then steps through a task
+/// and a softirq, with one interrupt per instruction.
 fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
     let (_overlay, name) = edited(tree, edits);
     let policies = ["legacy", "bh-off", "nested", &name].join(",");
     let (run, rows) = fpu(&["usable", "--policy", &policies]);
-    // Expect a finding, because the edited tree no longer has the policy of an unmodified 6.12
-    // tree, which is `legacy`.
+    // Expect a finding, because an unmodified 6.12 tree has the policy `legacy`, and the edits
+    // changed it.
     assert_eq!(run.status, 1, "{}", run.stderr);
     let notes = run.json()["notes"].to_string();
     let finding = format!("{name} answers otherwise than the rule of Linux 6.");

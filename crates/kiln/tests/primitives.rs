@@ -196,8 +196,8 @@ fn every_function_has_a_row_or_a_reason(tree: &Path, least: usize) {
         assert_eq!(excused, BTreeSet::new());
     }
 
-    // Controls: if a row is removed, its function is reported as missing; if the removed row covers
-    // two functions, both are reported; and if a reason is removed, its function is reported.
+    // Controls: if the row of one function, the row of two functions, or a reason is removed,
+    // exactly the functions that it covered must be reported as missing.
     let missing = |table: &Table, called: &BTreeSet<String>| -> Vec<String> {
         let found = table.uncovered(&symbols, called).into_iter();
         found

@@ -23,9 +23,9 @@ fn findings(rows: &[Value], suite: &str) -> Vec<String> {
     found.map(String::from).collect()
 }
 
-/// Plants seven faults: four that do not change any result or can be found only with interrupts, a
-/// lost carry, a fault in a function that no suite calls in interrupts, and a crash. The unmodified
-/// SHA-3 and XTS are the controls.
+/// Plants seven faults. Four of them do not change any result, or are found only with interrupts.
+/// The other three are a lost carry, a fault in a function that no suite calls in interrupts, and a
+/// crash. SHA-3 and XTS are not modified and are the controls.
 #[test]
 fn planted_faults_are_found_and_named() {
     let Some(tree) = tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel") else {
@@ -51,7 +51,7 @@ fn planted_faults_are_found_and_named() {
         assert_eq!(text.matches(check).count(), 2);
         text.replace(check, "true")
     });
-    // Change a callee-saved register that the caller here does not use afterwards.
+    // Change a callee-saved register that the function's caller does not use afterwards.
     tree.replace(
         "lib/crypto/x86/sm3-avx-asm_64.S",
         "popq %rbp;\n\tRET;",
@@ -131,7 +131,7 @@ fn planted_faults_are_found_and_named() {
             "{function}: {ran:?}"
         );
     }
-    // Even in rows with the context `task`, softirqs must have made calls.
+    // Some calls must have been made in softirqs, even in the rows with the context `task`.
     let tasks = all.iter().filter(|r| r["context"] == "task");
     let quiet = tasks.filter(|r| r["in_softirqs"] == 0);
     assert_eq!(quiet.count(), 0, "{all:#?}");

@@ -161,7 +161,7 @@ fn broken(schema: &Value, record: &Value) {
     refused(&|r| r["seed"] = json!(-1));
 }
 
-/// Old records must remain valid. The records in the documents have schema version 1.
+/// Old records, such as those with schema version 1 in `docs/records`, must remain valid.
 #[test]
 fn records_of_the_documents_are_as_the_schema_says() {
     let schema = schema();

@@ -182,7 +182,7 @@ fn a_device_whose_log_is_a_full_pipe_goes_on() {
         let session = guest.create();
         assert_eq!(guest.encrypt(session).1, 0);
     }
-    // Control: the pipe is still full, so that a plain write would have blocked.
+    // Control: the pipe is still full, so an ordinary write to it would have blocked.
     let full = filler.write(b"x").unwrap_err();
     assert_eq!(full.kind(), std::io::ErrorKind::WouldBlock);
     device.signal(libc::SIGTERM);

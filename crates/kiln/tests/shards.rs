@@ -50,8 +50,8 @@ fn rows(record: &Value, key: &[&str], values: &[&str]) -> BTreeMap<String, Strin
     all
 }
 
-/// Compares the whole run with its shards. Both must have rows with the same `key` and `values`
-/// fields.
+/// Compares the whole run with the union of its shards. The rows of both must be equal in all `key`
+/// and `values` fields.
 #[track_caller]
 fn compare(command: &[&str], count: u32, key: &[&str], values: &[&str]) {
     let dir = tempfile::tempdir().unwrap();

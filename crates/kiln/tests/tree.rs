@@ -245,8 +245,8 @@ fn mitigated() -> PathBuf {
 }
 
 /// Compares the methods of calling a cipher in Kiln and in a tree, with and without mitigations.
-/// The same method must reach the same kind of driver, and all results must be correct before they
-/// are timed.
+/// In both, a method must reach the same kind of driver. Before Kiln times a method, it checks that
+/// the method's results are correct.
 #[test]
 fn ways_to_a_cipher_beside_the_tree_s() {
     let Some(tree) = given_tree() else { return };
@@ -311,8 +311,8 @@ fn ways_to_a_cipher_beside_the_tree_s() {
 }
 
 /// With a configuration like that of a distribution (mitigations enabled, preemption selected at
-/// boot), the same drivers must pass the same tests. Calls in their code then go through the tree's
-/// own thunks.
+/// boot), the same drivers must pass the same tests. Returns and indirect calls in the drivers then
+/// go through the tree's own thunks.
 #[test]
 fn a_configuration_of_ones_own_keeps_its_mitigations() {
     let Some(tree) = given_tree() else { return };
@@ -358,7 +358,7 @@ fn a_configuration_of_ones_own_keeps_its_mitigations() {
 fn the_tier_mask_reaches_the_tree() {
     let Some(tree) = given_tree() else { return };
     let present: Vec<Tier> = Tier::ALL.into_iter().filter(|t| t.present()).collect();
-    // Returns the parts of a driver name that indicate this tier in a tree.
+    // Returns the substrings that a driver name in a tree contains only if it needs this tier.
     let marks = |tier: Tier| -> &[&str] {
         match tier {
             Tier::Aesni => &["aesni", "ssse3", "clmul"],

@@ -25,12 +25,12 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// Starts this program's `serve` command in a separate process. The process runs on `cores`;
-    /// with `None`, on the cores of the calling thread.
+    /// Starts this program's `serve` command in a separate process. The process runs on `cores`, or
+    /// on the calling thread's cores if `cores` is `None`.
     ///
     /// # Errors
-    /// The process cannot be started or ends early, its socket does not appear in time, or `stop`
-    /// is set first.
+    /// Fails if the process cannot be started or ends early, if its socket does not appear in time,
+    /// or if `stop` is set before the socket appears.
     pub(crate) fn start(
         ctrl: &str,
         queues: usize,
@@ -56,7 +56,7 @@ impl Device {
             command.args(["--poll-us", &us.to_string()]);
         }
         command
-            // Do not read a file of defaults, which may name other cores.
+            // Ignore any file of defaults, because it may select other cores.
             .env("KILN_DEFAULTS", "")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -93,9 +93,10 @@ impl Device {
     }
 }
 
-/// Starts a process on these cores. A process inherits the cores of the thread that starts it, so
-/// this thread pins itself to them for the spawn. A temporary thread cannot do this: the process is
-/// killed when the thread that started it exits ([`end_with_parent`]).
+/// Starts a process on `cores`, or on this thread's cores if `cores` is `None`. A process inherits
+/// the affinity of the thread that starts it, so this thread is pinned to `cores` while it spawns
+/// the process. A temporary thread would not work, because the process is killed when the thread
+/// that started it exits ([`end_with_parent`]).
 fn spawn_on(command: &mut Command, cores: Option<&CoreList>) -> Result<Child, Error> {
     let start = |command: &mut Command| {
         command
@@ -107,9 +108,9 @@ fn spawn_on(command: &mut Command, cores: Option<&CoreList>) -> Result<Child, Er
     };
     let fault = |e: PinError| Error::input(format!("--device-cpu: {e}"));
     let before = CoreList::allowed().map_err(fault)?;
-    // The device may use cores outside this thread's affinity, so `before` cannot validate the
-    // list. The kernel ignores cores that do not exist if the list also has others, so check which
-    // cores this thread was actually pinned to.
+    // The device may use cores outside this thread's affinity, so comparing the list with `before`
+    // would not validate it. The kernel silently ignores nonexistent cores if the list also
+    // contains valid ones, so check which cores this thread was actually pinned to.
     let done = pin_within(cores, cores).and_then(|()| CoreList::allowed());
     let child = match done {
         Ok(allowed) if allowed == *cores => start(command),
@@ -239,7 +240,7 @@ mod tests {
         let of_child = kiln_device::cpu_time(children[0]).unwrap();
         let of_server = kiln_device::cpu_time(server.id()).unwrap();
         assert!(of_child > Duration::ZERO);
-        // Read last, because the times of both can still grow.
+        // Read the total last, because both processes may still accumulate CPU time.
         assert!(cpu_time(server.id()).unwrap() >= of_child + of_server);
         drop(server.stdin.take());
         server.wait().unwrap();

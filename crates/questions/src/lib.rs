@@ -121,7 +121,7 @@ pub fn check_libraries(names: &[String]) -> Result<(), Error> {
     Wanted::parse(names).map(drop)
 }
 
-/// Returns the headlines of a topic that follow from the answers so far.
+/// Derives a topic's headlines from the answers so far.
 pub fn headlines(topic: &Topic, answers: &[Answer]) -> Vec<survey::Row> {
     let contributions = survey().into_iter().filter(|c| c.topic == topic);
     contributions.flat_map(|c| (c.rows)(answers)).collect()

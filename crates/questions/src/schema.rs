@@ -17,7 +17,7 @@ Examples:
 See also:
   docs/RECORDS.md")]
 pub struct SchemaArgs {
-    /// Print only the definition of this type of rows, such as budget
+    /// Print only the schema of one type of rows, such as budget for the rows of 'kiln budget'
     #[arg(value_name = "TYPE")]
     of: Option<String>,
 }

@@ -119,8 +119,8 @@ impl Question for VirtioCheckArgs {
             notes,
             ..Outcome::default()
         })?;
-        // An interrupted run counts as interrupted even if a check failed: not all checks ran, and
-        // the interruption may have caused the last failure.
+        // Report the interruption even if a check failed, because not all checks ran and the
+        // interruption may have caused the last failure.
         Ok(match session.stopped() {
             true => Exit::Interrupted,
             false => Exit::from_run(failed, false),

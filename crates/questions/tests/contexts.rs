@@ -72,10 +72,11 @@ fn interrupts_before_instructions_of_sections_change_nothing() {
     }
 }
 
-/// Control: a function whose registers are changed may misbehave in any way, so it runs in a child
-/// process. The child always fails: either it reports wrong results with replay commands, or a
-/// signal kills it because the heap is corrupted before results are compared. Wrong results must be
-/// reported both for calls that process one message and for calls that process several.
+/// Control: under a policy that saves no registers, an interrupted function may misbehave in any
+/// way, so the cases run in a child process. Every child must fail: either it reports wrong results
+/// with replay commands, or a signal kills it because the heap was corrupted before results were
+/// compared. The test starts children until wrong results have been reported both for a call that
+/// processes one message and for a call that processes several.
 #[test]
 fn without_a_policy_that_saves_they_are_found_to() {
     let (mut one, mut several) = (false, false);

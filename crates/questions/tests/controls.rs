@@ -127,7 +127,7 @@ fn the_right_one_passes() {
     assert_eq!((tally.cases, tally.failed), (4_000, 0), "{tally:#?}");
 }
 
-/// `flip` computes one bit of the output wrongly, at one length and in one direction.
+/// `flip` inverts one bit of the output, but only when encrypting a message of one specific length.
 #[test]
 fn a_flipped_bit_at_a_rare_length_is_caught_and_replayed() {
     let bad = || offender(c"flip", flip);
@@ -457,7 +457,7 @@ mod several {
         err: *mut i32,
     ) -> usize {
         // SAFETY: the arguments are valid for the replaced function, which has the type `OpenMany`.
-        // There is a verdict for every message.
+        // Therefore `err` has room for one result per message.
         unsafe {
             let wrong = std::mem::transmute::<*const c_void, OpenMany>(address(Entry::OpenMany))(
                 ctx, m, count, tag_size, err,
@@ -475,7 +475,8 @@ mod several {
         err: *mut i32,
     ) -> usize {
         // SAFETY: the arguments are valid for the replaced function, which has the type `OpenMany`.
-        // There is a verdict for every message, and a destination of `len` bytes.
+        // Therefore `err` has room for one result per message, and the destination of every message
+        // has room for `len` bytes.
         unsafe {
             let wrong = std::mem::transmute::<*const c_void, OpenMany>(address(Entry::OpenMany))(
                 ctx, m, count, tag_size, err,

@@ -1,7 +1,8 @@
-//! Adds a question to a copy of the repository, by adding its folder, `tests/parity`, and one line.
-//! Checks that the built program has the command, its help, completions, manual page and records.
-//! In the copy, the rows also get an additional field: everything that shows rows must include the
-//! field, although only the definition of the rows was edited.
+//! Adds a question to a copy of the repository by adding its folder, `tests/parity`, and one line
+//! to the list of questions. Checks that the built program has the command, along with its help,
+//! completions, manual page and records. The test also adds a field to the rows of the question.
+//! Everything that shows rows must then include this field, although only the code that defines and
+//! creates the rows was edited.
 
 mod repository;
 #[path = "repository/wanted.rs"]
@@ -16,11 +17,11 @@ use repository::copy_repository;
 use serde_json::Value;
 
 const LIST: &str = "crates/questions/src/lib.rs";
-/// The last entry in the list of questions, and the entry added after it.
+/// LAST is the last entry in the list of questions. LINE is the entry that is added after it.
 const LAST: &str = "    self_check: SelfCheck(SelfCheckArgs);\n";
 const LINE: &str = "    parity: Parity(ParityArgs);\n";
-/// FIELD is the line in the row's struct after which NEW_FIELD is inserted; FILLED is the line
-/// after which NEW_FILLED is inserted in the code that creates the row.
+/// NEW_FIELD is inserted after the line FIELD in the row's struct. NEW_FILLED is inserted after the
+/// line FILLED in the code that creates the row.
 const FIELD: &str = "    even: bool,\n";
 const NEW_FIELD: &str = r#"
     /// Half the number.

@@ -1,5 +1,5 @@
-//! Plants six mistakes in the sources of `kernel/` and rebuilds it. For each mistake, a suite must
-//! fail for the implementations that contain the mistake.
+//! Plants six mistakes in the sources of `kernel/` and rebuilds it. For each mistake, at least
+//! one suite must fail for the implementations that contain it.
 
 mod common;
 
@@ -48,14 +48,14 @@ const PLANTS: [(&str, &str, &str); 7] = [
         "\tstore1(l->chain[to], load1(l->chain[from]));\n",
         "",
     ),
-    // Mistake 5: a lane whose message is longer than that of another lane hashes the same blocks
-    // again.
+    // Mistake 5: a lane that still has blocks after a pass hashes the same blocks again instead of
+    // the next ones.
     (
         "ciphers/lanes.h",
         "\t\t\tr->src[i] += least * ops->block;\n",
         "",
     ),
-    // Mistake 6: the last byte of a block is lost if the block is divided between two pieces of a
+    // Mistake 6: the last byte of a block is lost if the block is split across two pieces of a
     // request.
     (
         "crypto/walk.c",
@@ -196,8 +196,8 @@ fn six_planted_mistakes_are_found() {
         }
     }
 
-    // Mistake 6 affects only divided requests: direct calls of the functions and undivided requests
-    // give correct results.
+    // Mistake 6 affects only requests in which a block is split across pieces. All other requests,
+    // and direct calls of the functions, give correct results.
     for (alg, least) in [
         ("ctr(aes)", "ctr-aes-generic"),
         ("gcm(aes)", "gcm-aes-generic"),

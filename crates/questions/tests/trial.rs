@@ -1,6 +1,6 @@
-//! Adds a tier and an implementation that uses it to a copy of the repository. The tier is one row
-//! of `kernel/tiers.def`; other files are not edited for it. Checks that the implementation is
-//! built, listed, tested and timed.
+//! Adds a tier, and an implementation that uses it, to a copy of the repository, and checks that
+//! the implementation is built, listed, tested and timed. Adding the tier itself requires no change
+//! outside `kernel/tiers.def`.
 
 mod repository;
 #[path = "repository/wanted.rs"]
@@ -78,13 +78,13 @@ fn a_tier_is_added_in_one_file() {
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
     }
-    // Use the directory in which the other crates have already been built for this test.
+    // Share the target directory of this test's own build, which already contains the dependencies.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     cargo.env("CARGO_TARGET_DIR", target);
-    // Turn off optimisation, because the build time matters more than the speed of the program. The
-    // unusual number of codegen units keeps cargo from reusing this build, which has the additional
-    // tier, for the repository: the names of the built files depend on the profile, but not on the
-    // source directory.
+    // Turn off optimisation, because build time matters more here than the speed of the program.
+    // The names of the built files depend on the profile, but not on the source directory. With the
+    // usual profile, a later build of the repository could therefore reuse this build, which has
+    // the additional tier. The unusual number of codegen units prevents that.
     for member in fs::read_dir(copy.join("crates")).unwrap() {
         let manifest = fs::read_to_string(member.unwrap().path().join("Cargo.toml")).unwrap();
         let name = manifest.split('"').nth(1).unwrap();

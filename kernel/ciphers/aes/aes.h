@@ -21,9 +21,9 @@ struct aes_key {
 };
 
 /*
- * key.c: expands a key of @len bytes (16, 24 or 32) in constant time, with general-purpose
- * registers only, so any context may call this function. Returns 0, or -EINVAL for any other
- * length, with @key unchanged.
+ * key.c: expands a key of @len bytes (16, 24 or 32) in constant time, using general-purpose
+ * registers only, so it can be called in any context. Returns 0, or -EINVAL for any other length,
+ * with @key unchanged.
  */
 int aes_expandkey(struct aes_key *key, const u8 *raw, size_t len);
 

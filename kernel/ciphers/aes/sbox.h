@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * The AES S-box and its inverse (FIPS 197, figures 7 and 14), each as a list of X(value) for all
- * 256 inputs in order. Including files define X to build their own tables.
+ * 256 inputs in order. Each user passes a macro of its own as X to build its tables.
  */
 #ifndef KILN_AES_SBOX_H
 #define KILN_AES_SBOX_H

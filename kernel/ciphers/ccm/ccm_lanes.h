@@ -10,9 +10,9 @@
  *
  * Limits on Zen 5 with AVX-512, AES-256: the MAC and CTR each need 14 AES instructions per vector
  * of 64 bytes, which take 7 cycles, or 0.1094 cycles per byte. Together they take 0.219 cycles per
- * byte. Each message adds at least 14 AES instructions for the mask of its tag. It also adds, for
- * each MAC block before the text, one step of 56 cycles that 32 lanes share, so about 2 cycles per
- * message.
+ * byte. Each message adds at least 14 AES instructions for the mask of its tag. Each MAC block that
+ * precedes the text takes one step of 56 cycles. Since 32 lanes share the step, such a block adds
+ * about 2 cycles to a message.
  */
 #include <kiln/string.h>
 

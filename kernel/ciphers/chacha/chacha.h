@@ -37,7 +37,7 @@ typedef void chacha_crypt_t(const struct chacha_key *key, u8 *dst, const u8 *src
 /*
  * Begins an authenticated message: takes the key of Poly1305 from block 0 of the key stream, and
  * encrypts @len bytes, at most CHACHA_AHEAD, with the key stream from block 1 on. If @hashed is not
- * 0, computes the powers of r with which the tier hashes @hashed bytes.
+ * 0, also computes the powers of r that the tier uses to hash @hashed bytes.
  */
 typedef void chacha_start_t(const struct chacha_key *key, struct poly1305_key *mac, size_t hashed,
 			    u8 *dst, const u8 *src, size_t len,

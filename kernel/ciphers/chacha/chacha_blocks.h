@@ -55,17 +55,17 @@ static const u32 set_counters[16] __aligned(64) = {
 /*
  * Block 0, the key of Poly1305, is computed between the vector operations for the other blocks, in
  * general-purpose registers, which would otherwise be idle. Each of the first EARLY double rounds
- * of the vectors is interleaved with one double round of block 0, except for two that are each
- * interleaved with two. Block 0 is therefore ready when the vectors have completed EARLY of their
- * ten double rounds. While the vectors finish, the powers of r are computed and the associated data
- * is hashed.
+ * of the vectors is interleaved with one double round of block 0, except for two, each of which
+ * is interleaved with two double rounds of block 0. Block 0 is therefore ready when the vectors
+ * have completed EARLY of their ten double rounds. While the vectors finish, the powers of r are
+ * computed and the associated data is hashed.
  *
- * With a smaller EARLY, the last rounds of the vectors have little to overlap with. So many
- * dependent vector operations then fill the scheduler that the next message cannot begin. With 10,
- * nothing overlaps with the powers of r (Zen 5, 512-bit tier, 256 bytes sealed: 727 cycles with 5,
- * 705 with 6, 673 with 7, 663 with 8, 749 with 10). The two double rounds that are paired with two
- * of block 0 are not adjacent: measured after other changes, the message takes 635 cycles if they
- * are the first two, and 570 if they are the third and the seventh.
+ * With a smaller EARLY, the last rounds of the vectors have little to overlap with. Their dependent
+ * operations then fill the scheduler, so that the next message cannot begin. With 10, nothing
+ * overlaps with the powers of r (Zen 5, 512-bit tier, 256 bytes sealed: 727 cycles with 5, 705 with
+ * 6, 673 with 7, 663 with 8, 749 with 10). The two double rounds that are interleaved with two of
+ * block 0 are kept apart. In a later measurement, after other changes, the same message took 635
+ * cycles if they were the first two, and 570 if they were the third and the seventh.
  */
 #define EARLY 8
 #define TWO_BESIDE(i) ((i) % 4 == 2)
@@ -177,7 +177,10 @@ static __always_inline struct input input_nonce(const u8 *nonce)
 #define SET_STATE(p, n) SET_WORDS(SET_WORD, p, n)
 #define SET_FINAL(p, n) SET_WORDS(SET_FINAL_WORD, p, n)
 
-/* Transposes four state words, taken across all blocks, into four vectors of rows. */
+/*
+ * Transposes 4 x 4 words in each lane. On entry each vector holds one word of the state for all
+ * blocks. On return it holds one row of the state for LANES blocks.
+ */
 #define QUAD(a, b, c, d)                                                      \
 	do {                                                                  \
 		const vec_t l0 = v_lo32(a, b), h0 = v_hi32(a, b);             \
@@ -237,8 +240,8 @@ static __always_inline void put_blocks(u8 *dst, const u8 *src, vec_t a, vec_t b,
 
 /*
  * Computes LANES blocks in rows, starting @more blocks after the counter in @in. If @mac is not
- * NULL, also computes the block of the counter itself, as the key of Poly1305, and the powers of r
- * for @hashed bytes.
+ * NULL, also computes the block for the counter in @in, takes the key of Poly1305 from it, and
+ * computes the powers of r for @hashed bytes.
  */
 static __always_inline void rows_1(const struct chacha_key *key, const struct input in, const u32 more,
 				   u8 *dst, const u8 *src, struct poly1305_key *const mac,

@@ -9,7 +9,7 @@
  *	v_counts(n)	a vector in which each lane holds the word @n followed by zeros
  *	v_lanes(a, b, c, d)	turns rows into blocks: afterwards the four vectors hold, in memory
  *			order, block 0 (lane 0 of each row), block 1 (lane 1), and so on
- *	v_powers(key, len)	computes the powers of r with which the tier hashes @len bytes
+ *	v_powers(key, len)	computes the powers of r that the tier uses to hash @len bytes
  *	TIER_FEW	declares that two_blocks() and eight_blocks() exist and take less time
  *			than rows of LANES blocks; see chacha.h
  *
@@ -21,15 +21,15 @@
  *
  * Layout. Blocks are laid out either in rows or in columns. In rows, a vector holds one row of the
  * state for LANES blocks. The computation is a single chain of 20 * 12 dependent operations, so its
- * time is the latency of the chain; this suits few blocks. In columns, sixteen vectors each hold
- * one word of the state for 4 * LANES blocks. The four columns of the state are then independent of
- * each other, at the cost of a transposition at the end.
+ * time is the latency of the chain. Rows are therefore used for few blocks. In columns, sixteen
+ * vectors each hold one word of the state for 4 * LANES blocks. The four columns of the state are
+ * then independent of each other, at the cost of a transposition at the end.
  *
  * On Zen 5, vector operations have a latency of two cycles and four of them start per cycle, so the
- * four chains of one set use only half of the slots. Two sets fit in 32 registers if nothing else
- * is in a register, so each operation must overwrite its operand. Compilers do not arrange this by
- * themselves, so the tier uses inline assembly (measured on Zen 5, 16 blocks: 525 cycles; 32 blocks
- * in two sets: 650, or 800 with compiler-generated operations).
+ * four chains of one set use only half of the slots. Two sets fill all 32 registers, so each
+ * operation must overwrite one of its operands. Compilers do not arrange this by themselves, so the
+ * tier uses inline assembly (measured on Zen 5, 16 blocks: 525 cycles; 32 blocks in two sets: 650,
+ * or 800 with compiler-generated operations).
  *
  * An authenticated message also needs block 0, which is the key of Poly1305. It is computed in
  * general-purpose registers, between the vector operations for the other blocks (chacha_blocks.h).

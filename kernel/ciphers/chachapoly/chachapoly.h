@@ -13,7 +13,10 @@
 /* Seals a message of at most CHACHA_BLOCK_SIZE bytes. */
 typedef void chachapoly_seal_t(const struct chacha_key *key, u8 *dst, const u8 *src, size_t len,
 			       const u8 *aad, size_t aadlen, const u8 *nonce, u8 *tag);
-/* Opens such a message. Returns whether the tag is wrong; if it is, the destination is zeroed. */
+/*
+ * Opens a message of at most CHACHA_BLOCK_SIZE bytes. Returns whether the tag is wrong; if it is,
+ * the destination is zeroed.
+ */
 typedef bool chachapoly_open_t(const struct chacha_key *key, u8 *dst, const u8 *src, size_t len,
 			       const u8 *aad, size_t aadlen, const u8 *nonce, const u8 *tag);
 

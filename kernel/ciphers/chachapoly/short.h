@@ -8,10 +8,11 @@
  * text's block are computed in vectors; its remaining rounds are computed in general-purpose
  * registers.
  *
- * Calls for independent messages overlap only as far as the core can hold waiting instructions.
- * Therefore more rounds of the text's block are computed in vectors (14 on Zen 5) than would give
- * vectors and general-purpose registers equal work (10), and the code after the rounds has few
- * instructions and stays in registers.
+ * The number of waiting instructions that the core can hold limits how far calls for independent
+ * messages overlap. For this reason, 14 rounds of the text's block are computed in vectors on
+ * Zen 5, although 10 would divide the work equally between vectors and general-purpose registers.
+ * For the same reason, the code after the rounds has few instructions and keeps its data in
+ * registers.
  *
  * The including file includes ../simd/vec_xmm.h and defines what ../chacha/chacha_blocks.h needs,
  * and

@@ -24,7 +24,7 @@ struct lanes {
 
 CBC_LANES(mac_lanes, EACH_8, CBC_DROP)
 
-/* Begins the run of the last block, of which @n bytes are at @rest. */
+/* Begins the run of the last block. The last @n bytes of the message are at @rest. */
 static __always_inline void begin_end(struct lanes *l, u32 i, const u8 *rest, size_t n)
 {
 	store1(l->last[i], last_block(l->key, rest, n));

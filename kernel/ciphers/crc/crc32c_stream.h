@@ -52,11 +52,11 @@ static __always_inline u32 last_bytes(u64 crc, const u8 *end, size_t n)
 }
 
 /*
- * Limits: the instruction has a latency of three cycles, and one can start per cycle on Zen 4. The
- * CRCs of consecutive messages overlap as long as their instructions fit in the scheduler, which
- * has about 24 entries, so 64 bytes could take eight cycles. A call and its return take about six
- * more, and each taken jump at least one. The path for 16 bytes is therefore laid out without taken
- * jumps.
+ * Limits: the CRC32 instruction has a latency of three cycles, and one can start per cycle on
+ * Zen 4. The CRCs of consecutive messages overlap as long as their instructions fit in the
+ * scheduler, which has about 24 entries, so a message of 64 bytes could take as little as eight
+ * cycles. A call and its return add about six cycles, and each taken jump adds at least one. The
+ * path for 16 bytes is therefore laid out without taken jumps.
  */
 static __always_inline u32 one_stream(u32 before, const u8 *data, size_t len)
 {

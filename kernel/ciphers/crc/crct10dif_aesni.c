@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* CRC-16/T10-DIF with PCLMULQDQ, SSE-encoded. */
+/* CRC-16/T10-DIF with PCLMULQDQ, using only SSE encodings. */
 #include "../simd/vec_xmm.h"
 
 #define BY_1 MOVE_16

@@ -3,9 +3,10 @@
  * CRC-16/T10-DIF of short messages in xmm registers, for all SIMD tiers: a function small enough to
  * be inlined, and the reduction at the end of longer messages.
  *
- * Limits: the reduction takes four multiplications, one after the other, and every 16 bytes after
- * the first take two. On Zen 4, one multiplication can start every other cycle, and the chains of
- * consecutive messages overlap, so 16 bytes could take eight cycles and 64 bytes twenty.
+ * The reduction takes four dependent multiplications, and each 16 bytes after the first 16 take two
+ * more. On Zen 4, a multiplication can start every other cycle, and the dependency chains of
+ * consecutive messages overlap. The lower limit is therefore eight cycles for 16 bytes and twenty
+ * cycles for 64 bytes.
  *
  * Since the initial value is zero, zeros before a message do not change the CRC. Messages are
  * therefore padded to whole vectors at their beginning.
@@ -43,7 +44,7 @@ static __always_inline __m128i keep_first(__m128i v, size_t n)
 	return _mm_shuffle_epi8(v, _mm_loadu_si128((const __m128i *)(from_top + 16 - n)));
 }
 
-/* Returns a vector to XOR into @n message bytes, n > 1, to add @crc to the first two of them. */
+/* Returns @crc at the position of the first two of @n message bytes, n > 1, to XOR into them. */
 static __always_inline __m128i put_crc16(u32 crc, size_t n)
 {
 	return keep_first(_mm_slli_si128(_mm_cvtsi32_si128((int)crc), 14), n);
@@ -72,8 +73,8 @@ static __always_inline __m128i load_few(const u8 *p, size_t n)
 static __always_inline u32 reduce(__m128i v)
 {
 	/*
-	 * The constants are x^64 mod P, the lower bits of P, and the quotient of x^80 and P without
-	 * its x^64 term.
+	 * k holds x^64 mod P in its lower half and P without its x^16 term in its upper half. mu is
+	 * the quotient x^80 / P without its x^64 term.
 	 */
 	const __m128i k = _mm_set_epi64x(0x8bb7, 0xf249);
 	const __m128i mu = _mm_set_epi64x(0, (long long)0xf65a57f81d33a48a);
@@ -101,8 +102,8 @@ static __always_inline u32 short_message(u32 crc, const u8 *data, size_t len)
 		v = load16(data);
 	} else {
 		/*
-		 * The first vector would have a single byte, but the 16-bit CRC is added to two
-		 * bytes. Process that byte by table look-up.
+		 * The 16-bit CRC is added to two bytes, but the first vector would contain only
+		 * one. Process that byte by table look-up instead.
 		 */
 		if (unlikely(first == 1) && (crc || len == 1)) {
 			crc = crct10dif_byte(crc, *data++);
@@ -113,7 +114,7 @@ static __always_inline u32 short_message(u32 crc, const u8 *data, size_t len)
 		}
 		v = len >= 16 ? keep_first(load16(data), first) : load_few(data, first);
 	}
-	/* In the usual case, a message in one piece, @crc is zero and need not be added. */
+	/* @crc is usually zero, because most messages are in one piece. */
 	if (crc)
 		v = _mm_xor_si128(v, put_crc16(crc, first));
 	data += first;

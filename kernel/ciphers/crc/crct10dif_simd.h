@@ -9,8 +9,8 @@
  *
  *	load_first(p, n)	loads the n < VBYTES bytes at @p like LOAD(), with zeros before
  *			them; at least SHORT_BYTES bytes can be read at @p
- *	put_crc(crc, n)	returns a vector to XOR into those n bytes, n > 1, to add @crc to the
- *			first two of them
+ *	put_crc(crc, n)	returns @crc at the position of the first two of those n bytes, n > 1, to
+ *			be XORed into them
  *	sum_last(v)	moves all lanes to the last one and adds them
  *	CRC_ENTRIES(crct10dif, tier, add_bytes)
  */
@@ -55,7 +55,7 @@ static noinline u32 long_message(u32 crc, const u8 *data, size_t len)
 		first = VBYTES;
 		v = LOAD(data);
 	}
-	/* In the usual case, a message in one piece, @crc is zero and need not be added. */
+	/* @crc is usually zero, because most messages are in one piece. */
 	if (crc)
 		v = v_xor(v, put_crc(crc, first));
 	data += first;
@@ -87,8 +87,8 @@ static noinline u32 long_message(u32 crc, const u8 *data, size_t len)
 }
 
 /*
- * Processes one byte by table look-up first. Otherwise the first vector would have a single byte,
- * but the 16-bit CRC is added to two bytes.
+ * Processes the first byte by table look-up. Otherwise the first vector would contain only one
+ * byte, but the 16-bit CRC is added to two bytes.
  */
 static noinline u32 odd_message(u32 crc, const u8 *data, size_t len)
 {

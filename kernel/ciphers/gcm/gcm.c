@@ -2,8 +2,8 @@
 /*
  * gcm(aes) and rfc4106(gcm(aes)): keys, messages in pieces, and the list of implementations.
  *
- * The associated data of rfc4106 is what the RFC defines, without the IV that Linux's requests
- * append.
+ * The associated data of rfc4106 is as the RFC defines it. It does not include the IV, which Linux
+ * appends to the associated data in its requests.
  */
 #include "gcm.h"
 
@@ -103,7 +103,7 @@ static __always_inline void add_aad(polyval_blocks_t *blocks, const struct gcm_k
 	memcpy(s->buffer, aad + len / AES_BLOCK_SIZE * AES_BLOCK_SIZE, len % AES_BLOCK_SIZE);
 }
 
-/* Hashes the last partial block of associated data, which the buffer holds padded with zeros. */
+/* Hashes the last partial block of associated data, which is already zero-padded in the buffer. */
 static __always_inline void end_aad(polyval_blocks_t *blocks, const struct gcm_key *key,
 				    struct gcm_state *s)
 {

@@ -19,8 +19,8 @@
 #define HASH(j) mul_add(g, v_shuffle(v_load(cipher + (j) * VBYTES), order), p + (j) * VBYTES)
 
 /*
- * text_n processes n vectors. It multiplies their ciphertext by the powers from @p on and adds the
- * products to the sums.
+ * text_n processes n vectors. It multiplies their ciphertext by the powers that start at @p, and
+ * adds the products to the sums.
  */
 #define HASH_DECRYPTED(r)                               \
 	do {                                            \
@@ -128,7 +128,10 @@ static __always_inline void stream_some(u8 *stream, u8 *dst, const u8 *src, size
 }
 #endif
 
-/* Processes at most eight vectors and adds their products with the powers from @p to the sums. */
+/*
+ * Processes at most eight vectors, multiplies their ciphertext by the powers that start at @p, and
+ * adds the products to the sums.
+ */
 static __always_inline void text_some(const struct gcm_key *key, const bool decrypting,
 				      struct progress *m, size_t len, struct sums *g,
 				      const u8 *p)

@@ -13,10 +13,9 @@
 #include "gcm.h"
 
 /*
- * The counter of a message's first block is 2. At the start of each step, the counter is 2 more
- * than a multiple of the step's number of blocks. For all blocks of the step except the last two,
- * adding the block's offset to that multiple does not carry, so the offset can be XORed into a
- * block that holds the multiple.
+ * The counter of a message's first block is 2. At the start of each step, the counter is m + 2,
+ * where m is a multiple of the step's number of blocks. For every block i of the step except the
+ * last two, adding i + 2 to m does not carry, so i + 2 can be XORed into a block that holds m.
  */
 #define FIRST 2
 #define STEP_BYTES (MAIN * VBYTES)
@@ -58,9 +57,9 @@ struct weave {
 #define POWER(j) v_load(w->power + (j) * VBYTES)
 #if MAIN == 16
 /*
- * Number of blocks that a step multiplies by powers of the key: 16 vectors. CLMUL_HALVES() finds
+ * Number of blocks that a step multiplies by powers of the key: 16 vectors. CLMUL_HALVES() reads
  * the sums of the powers' halves at UPPER_HALVES for the first eight vectors, and at HALVES for the
- * others.
+ * rest.
  */
 #define WEAVE_BLOCKS 64
 #define CLMUL_HALVES(j, x)                                                      \
@@ -68,8 +67,8 @@ struct weave {
 		   v_clmul(x, v_load(w->power + (j) * VBYTES + HALVES), 0x00))
 
 /*
- * Runs multiplication or reduction step number @slot. The first vector is multiplied last, because
- * the previous sum is added to it.
+ * Runs slot number @slot: one multiplication or one part of the reduction. The first vector is
+ * multiplied last, because the previous sum is added to it.
  */
 #define WEAVE_SLOTS 52
 static __always_inline void weave_slot(struct weave *w, const int slot)
@@ -117,8 +116,8 @@ static __always_inline void weave_slot(struct weave *w, const int slot)
 }
 
 /*
- * Calls F for a quarter of the vectors and then S for one slot, four times. SLOT() does nothing if
- * the step has no ciphertext to sum up.
+ * Runs F on each quarter of the vectors in turn, and one slot with S after each quarter. SLOT()
+ * does nothing if the step has no ciphertext to sum up.
  */
 #define QUARTERS_8(F, S, i)                                                           \
 	F(0) F(1) S(i) F(2) F(3) S((i) + 1) F(4) F(5) S((i) + 2) F(6) F(7) S((i) + 3)

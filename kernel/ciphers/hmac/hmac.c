@@ -3,7 +3,7 @@
  * HMAC (RFC 2104) with the hashes that ../merkle.h implements.
  *
  * The context holds two states of the hash: after the block of key XOR inner pad, and after the
- * block of key XOR outer pad. An HMAC therefore takes one compression more than the plain hash of
+ * block of key XOR outer pad. An HMAC therefore takes one more compression than the plain hash of
  * the same message. Both states are computed in general-purpose registers, since setkey runs
  * outside of FPU sections.
  */

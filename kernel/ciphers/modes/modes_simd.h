@@ -150,10 +150,10 @@ static __always_inline void crypt_long(const struct aes_key *key, const enum mod
 #if VBLOCKS == 4
 	/*
 	 * Limit: if two operations on 32 bytes start per cycle, 14 rounds take 14 cycles per 64
-	 * bytes, or 896 cycles for 4096 bytes. A copy of the keys widened to vectors saves one load
-	 * per round, but must be written and wiped. On Zen 4, the copy speeds up only CBC messages
-	 * of 16 KiB or more (by 1 to 2 %); CTR of 4096 bytes takes 985 to 1015 cycles with the copy
-	 * and 905 to 950 without.
+	 * bytes, or 896 cycles for 4096 bytes. A copy of the keys, each widened to a vector, saves
+	 * one load per round, but has to be written and wiped. On Zen 4, the copy speeds up only
+	 * CBC messages of 16 KiB or more (by 1 to 2 %). CTR of 4096 bytes takes 985 to 1015 cycles
+	 * with the copy and 905 to 950 without it.
 	 */
 	if (mode == CBC_DECRYPT && len >= 4 * MAIN * VBYTES) {
 		struct wide_keys keys;
@@ -244,8 +244,8 @@ void MODES(cbc_decrypt)(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 
 static __always_inline __m128i cbc_load(const u8 *src, const u8 *dst)
 {
 	/*
-	 * A MAC's data may just have been written as 64-bit words. Load it as such words, too: a
-	 * wider load would wait for both stores.
+	 * A MAC's data may just have been written as 64-bit words. Load it as 64-bit words, too,
+	 * because a wider load would wait for both stores.
 	 */
 	return dst ? load1(src) : load_halves(src);
 }
@@ -313,8 +313,8 @@ static noinline void ctr_carrying(const struct aes_key *key, u8 *dst, const u8 *
 				  size_t len, u64 hi, u64 lo)
 {
 	/*
-	 * Number of bytes before the lower half overflows. It overflows in every call, so lo is not
-	 * 0.
+	 * Number of bytes before the lower half overflows. This function is called only for
+	 * messages in which it overflows, so lo is not 0.
 	 */
 	const size_t first = -lo * AES_BLOCK_SIZE;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* NH on 128-bit vectors, SSE-encoded. */
+/* NH on 128-bit vectors, using only SSE encodings. */
 #include "../simd/vec_xmm.h"
 
 #define NH nh_aesni

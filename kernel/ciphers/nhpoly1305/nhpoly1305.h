@@ -25,10 +25,10 @@ struct nh_sum {
 };
 
 /*
- * Pass p adds unit n of a message and unit n + p of the key word by word, which gives a0..a3, and
- * accumulates a0 * a2 + a1 * a3. The words of each unit of the key are stored in the order 0, 2, 1,
- * 3. Once the words of the message are in the same order, the two factors of each product are the
- * halves of a 64-bit word.
+ * Pass p adds unit n of a message to unit n + p of the key, word by word. From the four sums
+ * a0..a3, it accumulates a0 * a2 + a1 * a3. The words of each unit of the key are stored in the
+ * order 0, 2, 1, 3. Once the words of the message are in the same order, the two factors of each
+ * product are the halves of a 64-bit word.
  */
 struct nhpoly1305_key {
 	struct poly1305_key poly;
@@ -43,7 +43,7 @@ struct nhpoly1305_state {
 	u64 kept;			/* number of bytes in the buffer */
 };
 
-/* Hashes @units units at @src with the key from @key on, and writes one sum for each 1024 bytes. */
+/* Hashes @units units at @src with the key words at @key. Writes one sum for every 1024 bytes. */
 typedef void nh_t(const u32 *key, const u8 *src, size_t units, struct nh_sum *sums);
 
 #define NH_DECLARE(name, ...) nh_t nh_##name;

@@ -31,8 +31,8 @@
 #define REST_SUM(m, k) _mm512_maskz_add_epi32(mask, m, _mm512_maskz_loadu_epi32(mask, k))
 
 /*
- * Messages of up to this many units, which are fewer than a vector holds, are processed without
- * masks, because the latency of masked operations would dominate.
+ * Messages of up to this many units are shorter than a vector. They are processed without masks,
+ * because the latency of masked operations would dominate.
  */
 #define FEW 3
 #define nh_few(key, src, units, sum)                                          \

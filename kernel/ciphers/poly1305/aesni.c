@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Poly1305 on 128-bit vectors, SSE-encoded. */
+/* Poly1305 on 128-bit vectors, using only SSE encodings. */
 #include "../simd/vec_xmm.h"
 
 #define BLOCKS poly1305_blocks_aesni

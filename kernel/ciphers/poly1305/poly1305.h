@@ -22,9 +22,9 @@
 #define POLY1305_DIGEST_SIZE 16
 
 /*
- * r, s, and the powers of r for implementations that process several blocks together. Element n of
- * each array in low44 and low26 belongs to r^(8 - n); the first index selects the limb. high44 has
- * r^16, r^24 and r^32.
+ * r, s, and the powers of r for implementations that process several blocks together. In each
+ * array, the first index selects the limb and the second index selects the power: index n in low44
+ * and low26 is r^(8 - n), and high44 contains r^16, r^24 and r^32.
  */
 struct poly1305_key {
 	u64 r[2], s[2];

@@ -21,8 +21,9 @@ struct poly1305_words {
  *
  * The additions with carry are written in assembly. In C, compilers would move the carry flag into
  * a register and back between 128-bit additions, which would make a step a third longer. This
- * matters most for short messages: while the last steps of one message wait for each other, the CPU
- * starts the next message, but the more instructions are waiting, the less of it can be started.
+ * matters most for short messages. While the last steps of one message wait for each other, the CPU
+ * already starts the next message. However, it can hold only a limited number of waiting
+ * instructions, so longer steps leave less room for those of the next message.
  */
 static __always_inline struct poly1305_words poly1305_step(struct poly1305_words h, u64 m0, u64 m1,
 							   u64 bit, u64 r0, u64 r1)
@@ -60,7 +61,7 @@ static __always_inline struct poly1305_words poly1305_step(struct poly1305_words
 	d2 = h.h2 * r0;
 	__asm__("addq %[p0], %[l]\n\tadcq %[p1], %[h]"
 		: [l] "+&r"(low1), [h] "+&r"(d2) : [p0] "r"(high0), [p1] "r"(high1) : "cc");
-	/* Reduce: the part from 2^130 on, multiplied by 5, becomes the carry. */
+	/* Reduce: multiply the bits above the lower 130 by 5, and return the product as the carry. */
 	return (struct poly1305_words){
 		.h0 = low0, .h1 = low1, .h2 = d2 & 3, .c = (d2 >> 2) + (d2 & ~3ull),
 	};

@@ -6,12 +6,12 @@
  * A product of two numbers of up to 52 bits is computed in two halves. The upper half has the
  * weight 2^52, which is 2^8 in the next limb. Eight blocks take eighteen multiplications, and two
  * multiplications can start per cycle, so 128 bytes take 9 cycles. A carry propagation is a chain
- * of a dozen operations of two cycles each, so four vectors share one,
+ * of a dozen operations of two cycles each, so four vectors share one carry propagation:
  *
  *	h = h r^32 + m0 r^24 + m1 r^16 + m2 r^8 + m3
  *
- * and only the first of these products waits for the previous h. The lanes of h are multiplied by
- * the powers that their blocks need, r^8 to r, at the very end.
+ * Only the first of these products waits for the previous h. At the very end, the lanes of h are
+ * multiplied by the powers that their blocks need, r^8 to r.
  *
  * If the blocks do not fill all vectors, the first vector is padded: zeros before the message
  * change nothing, provided that their 129th bit is not set.
@@ -59,7 +59,8 @@ static __always_inline struct limbs first(const struct poly1305_sum *sum, const 
 					  size_t n)
 {
 	/*
-	 * Load eight blocks that end with the @n blocks; the mask excludes the bytes before them.
+	 * Load eight blocks, the last @n of which are the blocks at @src. The mask excludes the
+	 * bytes before @src.
 	 */
 	const u8 *from = src - 16 * (8 - n);
 	const u32 mask = (0xffffu << 2 * (8 - n)) & 0xffff;

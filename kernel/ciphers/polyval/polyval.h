@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * POLYVAL (RFC 8452, 3) and GHASH (NIST SP 800-38D, 6.4). GHASH is POLYVAL with the bytes of all
- * blocks in reverse order and a key multiplied by x (RFC 8452, appendix A), so both use the same
+ * POLYVAL (RFC 8452, 3) and GHASH (NIST SP 800-38D, 6.4). GHASH is POLYVAL with the bytes of
+ * each block reversed and the key multiplied by x (RFC 8452, appendix A), so both use the same
  * arithmetic.
  *
  * An element is two little-endian words, the lower first. A product is a * b * x^-128 modulo x^128
@@ -45,8 +45,8 @@ void polyval_setkey(struct polyval_key *key, const u8 raw[POLYVAL_BLOCK_SIZE]);
 void ghash_setkey(struct polyval_key *key, const u8 raw[POLYVAL_BLOCK_SIZE]);
 
 /*
- * Hashes @blocks blocks. @acc is in POLYVAL's representation for both algorithms; with @ghash, the
- * bytes of each block are reversed first.
+ * Hashes @blocks blocks. @acc is in POLYVAL's representation for both algorithms. If @ghash is
+ * set, the bytes of each block are reversed first.
  */
 typedef void polyval_blocks_t(const struct polyval_key *key, u64 acc[2], const u8 *data,
 			      size_t blocks, bool ghash);

@@ -4,8 +4,8 @@
  * (../gcm/gcm_simd.h). Include this after ../simd/rounds.h.
  *
  * Products are added up unreduced, and each sum is reduced once, so that many blocks share the cost
- * of the reduction and of adding up a vector's blocks. Karatsuba's method replaces one of four
- * multiplications with two operations that can run on any port.
+ * of the reduction and of adding up a vector's blocks. Karatsuba's method replaces one out of
+ * every four multiplications with two operations that can run on any port.
  */
 #ifndef KILN_POLYVAL_SUMS_H
 #define KILN_POLYVAL_SUMS_H
@@ -88,8 +88,8 @@ static __always_inline void mul_set2(struct sums *g, __m128i a, const u8 *p, __m
 }
 
 /*
- * Adds the products of two vectors and the powers at @p and @q, with one three-way XOR for every
- * two products.
+ * Multiplies @x by the powers at @p and @y by the powers at @q, and adds the products to the sums.
+ * This takes one three-way XOR for every two products.
  */
 static __always_inline void mul_add_pair(struct sums *g, vec_t x, const u8 *p, vec_t y,
 					 const u8 *q)

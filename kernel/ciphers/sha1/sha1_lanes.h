@@ -3,10 +3,11 @@
  * SHA-1 with one message per lane. The including file defines MD_NAME(name) after including one of
  * simd/vec_*.h.
  *
- * Limits with AVX-512 on Zen 5 (sha2_lanes.h gives the rates of the CPU): 7 operations per round
- * and 3 per word after the 16th, 752 operations or 188 cycles per block, and 24 cycles to load the
- * block. The dependency chain through a is a rotation and an addition, four cycles per round. This
- * is the tighter limit: 320 cycles per 1024 bytes, or 0.31 cycles per byte.
+ * Limits with AVX-512 on Zen 5 (sha2_lanes.h gives the rates of the CPU): each round takes 7
+ * operations and each word after the 16th takes 3, so a block takes 752 operations, or 188 cycles.
+ * Loading the block takes another 24 cycles. The dependency chain through a consists of a rotation
+ * and an addition, which take four cycles per round. This is the tighter limit: 320 cycles per 1024
+ * bytes, or 0.31 cycles per byte.
  */
 #define WORD_BITS 32
 

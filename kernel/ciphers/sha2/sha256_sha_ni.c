@@ -8,7 +8,7 @@
 #include "../merkle_sha_ni.h"
 #include "sha2.h"
 
-/* Runs rounds 4i to 4i + 3 with the words w[4i..]. */
+/* KW() adds the round constants to the words 4i to 4i + 3 in @w, and ROUNDS() runs their rounds. */
 #define KW(i, w) _mm_add_epi32(w, _mm_load_si128((const __m128i *)(sha256_k + 4 * (i))))
 #define ROUNDS(i, w) do {                                                     \
 	__m128i kw = KW(i, w);                                                \

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * SHA-256 with vectors and BMI2, for CPUs without the SHA instructions. Rounds run in
- * general-purpose registers. Vectors compute the message schedule of two blocks at once, between
- * the rounds of the first block; the rounds of the second block read their words from memory. The
- * including file includes simd/two_lanes.h first and defines:
+ * general-purpose registers. The message schedules of two blocks are computed at once with vector
+ * instructions, between the rounds of the first block. The rounds of the second block read their
+ * words from memory. The including file includes simd/two_lanes.h first and defines:
  *
  *	MD_NAME(name)	full name of an entry point
  *	v_sigma0(v), v_sigma1(v)	FIPS 180-4, 4.1.2. In the argument of v_sigma1(), each 64-bit
@@ -68,7 +68,7 @@ static __always_inline vec_t next_four(vec_t x0, vec_t x1, vec_t x2, vec_t x3)
 	FOUR(e, f, g, h, a, b, c, d, (n) + 1);                                \
 } while (0)
 
-/* Runs the rounds of the first block and computes the message schedule of both blocks. */
+/* Runs the rounds of the first block and computes the message schedules of both blocks. */
 static __always_inline void first_block(u32 *st, struct schedule *s, const u8 *data,
 					const size_t stride)
 {

@@ -6,13 +6,13 @@
  * Limits with AVX-512 on Zen 5, which starts four vector operations per cycle, at most two of which
  * are shifts or rotations. Each operation has a latency of two cycles:
  *
- * - operations: 18 per round (6 rotations, 4 three-input operations, 8 additions) and 11 per word
- *   after the 16th: 1680 operations or 420 cycles per SHA-256 block, 2144 operations or 536 cycles
- *   per SHA-512 block;
- * - latency: the dependency chains through a and e are three operations long (rotation, XOR,
- *   addition), six cycles per round: 384 cycles for SHA-256 and 480 for SHA-512;
- * - loads: 64 blocks of 16 bytes, merged, byte-swapped and transposed by 96 operations (24 cycles)
- *   for SHA-256 and 80 (20 cycles) for SHA-512.
+ * - Operations: each round takes 18 (6 rotations, 4 three-input operations, 8 additions) and each
+ *   word after the 16th takes 11. A SHA-256 block takes 1680 operations, or 420 cycles, and a
+ *   SHA-512 block takes 2144 operations, or 536 cycles.
+ * - Latency: the dependency chains through a and e are three operations long (rotation, XOR,
+ *   addition) and take six cycles per round, which is 384 cycles for SHA-256 and 480 for SHA-512.
+ * - Loads: 64 blocks of 16 bytes are merged, byte-swapped and transposed. This takes 96 operations
+ *   (24 cycles) for SHA-256 and 80 operations (20 cycles) for SHA-512.
  *
  * Together, operations and loads take 444 cycles per 1024 bytes with SHA-256 (0.43 cycles per byte)
  * and 556 cycles with SHA-512 (0.54 cycles per byte). A second set of lanes would gain nothing.

@@ -64,7 +64,7 @@ typedef u64 word_t;
 	EACH(7) TWO(c, d, e, f, g, h, a, b, (pair) + 7);                      \
 } while (0)
 
-/* Runs the rounds of the first block and computes the message schedule of both blocks. */
+/* Runs the rounds of the first block and computes the message schedules of both blocks. */
 static __always_inline void first_block(u64 *st, struct schedule *s, const u8 *data,
 					const size_t lane_stride)
 {

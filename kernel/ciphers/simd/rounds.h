@@ -55,7 +55,7 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 #define DECLARE(j) vec_t d##j;
 #define ENC(j) d##j = v_enc(d##j, k);
 #define DEC(j) d##j = v_dec(d##j, k);
-/* Runs rounds 1 to 9 and, after each of them, the next of STEP(n) to STEP(n + 8). */
+/* Runs rounds 1 to 9, with STEP(n) after round 1, STEP(n + 1) after round 2, and so on. */
 #define NINE_ROUNDS(EACH, STEP, n)              \
 	do {                                    \
 		ROUND(1, EACH); STEP(n);        \
@@ -70,7 +70,7 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 	} while (0)
 /*
  * Runs all rounds but the last on d0, d1 ..., with STEP(1) to STEP(11) between the rounds. All key
- * sizes end with the same rounds, so longer schedules run their additional rounds first; these
+ * sizes end with the same rounds, so longer schedules run their additional rounds first. These
  * advance @rk and @keep, so that the last nine rounds and LAST_KEY always have the same indices.
  */
 #define NO_STEP(r) do { } while (0)

@@ -9,12 +9,12 @@
  *	V(op)		the intrinsic whose name ends in @op, such as add_epi32
  *	V_WHOLE(op)	an intrinsic on the whole vector, such as xor
  *	V_BLOCKS(op)	an intrinsic on each 16-byte block, such as aesenc
- *	v_all(x)	block x in every place
- *	v_one(x)	block x in the first place, zeros in the others
- *	v_pair(x, y)	blocks x and y in the first two places, zeros in the others
+ *	v_all(x)	block x in every position
+ *	v_one(x)	block x in the first position, zeros in the others
+ *	v_pair(x, y)	blocks x and y in the first two positions, zeros in the others
  *	v_xor3(a, b, c)	a ^ b ^ c
  *	v_number()	0, 1, 2 ... in the lower halves of the blocks
- *	v_set64(hi, lo)	the block hi:lo in every place
+ *	v_set64(hi, lo)	the block hi:lo in every position
  *	v_before(prev, v)	the last block of prev, then all blocks of v but the last
  *	v_first(v), v_sum(v)	the first block; the XOR of all blocks
  *	v_end()		VZEROUPPER, to be used before a function returns
@@ -28,7 +28,7 @@
 
 #define VBYTES (VBLOCKS * 16)
 
-/* Unaligned loads and stores. */
+/* Unaligned loads and stores, constants, and bitwise operations. */
 #define v_load(p) V_WHOLE(loadu)((const vec_t *)(p))
 #define v_store(p, v) V_WHOLE(storeu)((vec_t *)(p), v)
 #define v_low64(n) v_set64(0, n)

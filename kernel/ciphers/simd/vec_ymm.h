@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Vectors of two blocks. VAES and VPCLMULQDQ exist on Alder Lake, on Zen 3, and on the CPUs that
- * vec_zmm.h names, even if their 512-bit vectors are disabled. vec.h explains the operations.
+ * Vectors of two blocks. VAES and VPCLMULQDQ are available on Alder Lake, Zen 3 and the CPUs named
+ * in vec_zmm.h, even where 512-bit vectors are disabled. vec.h explains the operations.
  */
 #ifndef KILN_SIMD_VEC_YMM_H
 #define KILN_SIMD_VEC_YMM_H

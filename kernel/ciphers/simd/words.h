@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Vectors whose words belong to different messages: the operations of hashes that process one
- * message per lane. Include this after vec_ymm.h or vec_zmm.h, with WORD_BITS defined as 32 or 64.
+ * Operations for hashes that process one message per lane: each word of a vector belongs to a
+ * different message. Include this after vec_ymm.h or vec_zmm.h, with WORD_BITS defined as 32 or 64.
  *
  * A rotation or a three-input operation takes one instruction with AVX-512, and three or four with
  * AVX2.
@@ -57,10 +57,9 @@ typedef u64 word_t;
 #endif
 
 /*
- * From each lane's block at offset @o, loads the words that fit in 16 bytes, beginning with word
- * @w, and converts them from big-endian order. Each gathered vector has one block of 16 bytes from
- * each of VBLOCKS consecutive lanes, and transposing the words within blocks suffices, because AT()
- * numbers the lanes accordingly.
+ * Loads 16 bytes of words, starting with word @w, from each lane's block at offset @o, and converts
+ * them from big-endian order. Each gathered vector holds 16 bytes from each of VBLOCKS consecutive
+ * lanes. AT() numbers the lanes such that words need to be transposed only within 16-byte blocks.
  */
 static __always_inline void load_some(vec_t *x, const u8 *const *src, size_t o, const int w)
 {

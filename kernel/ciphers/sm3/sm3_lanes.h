@@ -3,11 +3,11 @@
  * SM3 with one message per lane. The including file defines MD_NAME(name) after including one of
  * simd/vec_*.h.
  *
- * Limits with AVX-512 on Zen 5 (sha2_lanes.h gives the rates of the CPU): 19 operations per round
- * and 7 per word after the 16th; with 52 such words, this makes 1580 operations or 395 cycles per
- * block. The dependency chain through e is an addition, a rotation, an addition and P0, which is a
- * rotation and an XOR: ten cycles per round. This is the tighter limit: 640 cycles per 1024 bytes,
- * or 0.63 cycles per byte.
+ * Limits with AVX-512 on Zen 5, whose instruction rates are in sha2_lanes.h. Together, 19
+ * operations per round and 7 for each of the 52 words after the 16th make 1580 operations, or 395
+ * cycles per block. Latency is the tighter limit. The dependency chain through e consists of an
+ * addition, a rotation, an addition and P0 (a rotation and an XOR), and takes ten cycles per round.
+ * This makes 640 cycles per 1024 bytes, or 0.63 cycles per byte.
  */
 #define WORD_BITS 32
 

@@ -9,12 +9,13 @@
  *	v_p1(x)		x ^ rol32(x, 15) ^ rol32(x, 23)
  *	v_zero_64(p)	writes 64 zero bytes at p
  *
- * Each round waits for the previous one: the path from e to the next e is an addition, a rotation
- * by 7, another addition and P0, which is three operations deep. That takes six cycles, and
- * everything else must be ready by then. GG of the new e would be late if it were computed from e,
- * so it is computed one step earlier, from the two operands of the last XOR in P0.
+ * Each round depends on the previous one: the path from e to the next e consists of an addition, a
+ * rotation by 7, another addition and P0, which is itself three operations deep. The path takes six
+ * cycles, and everything else must be ready by then. Computing GG from the new e would take too
+ * long, so GG is computed one step earlier, from the two operands of the last XOR in P0.
  *
- * A word depends on the third word before it, so each step computes three words, for two blocks.
+ * Each word depends on the word three positions before it, so each step computes three words for
+ * each of two blocks.
  * Vector a_k holds the words from 3(t + k) on, and vector g_k the words from 3(t + k) + 1 on, where
  * t is the number of the step. The fourth word of each vector is not used.
  */
@@ -183,9 +184,9 @@ static __always_inline void block(u32 *st, struct schedule *s, const int lane,
 }
 
 /*
- * From this many blocks on, a loop that does not check for a next block is worthwhile. It takes 424
- * cycles per block instead of 442 (Zen 5, gcc 12), but switching from one loop to the other costs
- * about 150 cycles once, for an unknown reason.
+ * With at least this many blocks, it pays to use a loop that does not check whether another block
+ * follows. This loop takes 424 cycles per block instead of 442 (Zen 5, gcc 12), but switching from
+ * it to the other loop costs about 150 cycles once, for an unknown reason.
  */
 #define MANY 16
 

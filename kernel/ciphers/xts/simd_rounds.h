@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * AES-XTS with vector registers: the AES rounds, on several vectors and on one block. Part of
+ * AES-XTS with vector registers: the AES rounds for several vectors and for a single block. Part of
  * xts_simd.h.
  */
 #ifndef KILN_XTS_SIMD_ROUNDS_H
@@ -19,7 +19,10 @@
 #define NEXT(j)                         \
 	if (tk)                         \
 		tweaks_next(tk, j);
-/* Computes two of sixteen tweak vectors, or one of eight, after each of the first eight rounds. */
+/*
+ * After each of the first eight rounds, computes two tweak vectors of the next step if MAIN is 16,
+ * or one if MAIN is 8.
+ */
 #define STEP(r)                                                  \
 	do {                                                     \
 		if ((r) == 9)                                    \
@@ -32,7 +35,7 @@
 		}                                                \
 	} while (0)
 /*
- * Longer schedules run their additional rounds last, unlike in ROUNDS (simd/rounds.h). As a result,
+ * With longer keys, the additional rounds come last, unlike in ROUNDS (simd/rounds.h). As a result,
  * no branch separates the whitening from the tweak computation that follows it, and the main loop
  * takes up to 20% less time (gcc 12, Zen 4, AES-128).
  */

@@ -9,7 +9,10 @@
 /* Multiplies one block by x. */
 static __always_inline __m128i mul_x(__m128i t)
 {
-	/* Take each half's sign bit and move it to the place where it is added as a carry. */
+	/*
+	 * The bit shifted out of the lower half is carried into the upper half. The bit shifted out
+	 * of the upper half is folded back as 0x87.
+	 */
 	const __m128i carry = _mm_and_si128(
 		_mm_shuffle_epi32(_mm_srai_epi32(t, 31), 0x13),
 		_mm_set_epi32(0, 1, 0, 0x87));

@@ -10,16 +10,16 @@
 /*
  * Tweaks by permutation. Let b0..b15 be the bytes of a tweak t. When t is multiplied by x^64, its
  * upper half is shifted out and must be folded back: a carryless multiplication by 0x87 turns each
- * byte v of the upper half into a low byte L(v) and seven bits H(v), which are added to the byte
- * above:
+ * byte v of the upper half into a low byte L(v) and seven bits H(v), which are XORed into the next
+ * higher byte:
  *
  *	tx^64 = L(b8), L(b9)^H(b8) ... L(b15)^H(b14), H(b15)^b0, b1 ... b7
- *	tx^8m = L(b[16-m]), then the last bytes of tx^64 from L(b[17-m])^H(b[16-m])
- *		on, then b8 ... b[15-m]
+ *	tx^8m = L(b[16-m]), then the end of tx^64, starting with the byte
+ *		L(b[17-m])^H(b[16-m]), then b8 ... b[15-m]
  *
- * Given tx^64 and L(b8)..L(b15), a single two-source byte permutation yields each of the seven
- * tweaks in between. Shifting and multiplying would take three operations, one of them on a port
- * that AES needs.
+ * For each m from 1 to 7, a single byte permutation yields tx^8m. Its two sources are tx^64 and a
+ * vector of L(b8)..L(b15) and b8..b15. Shifting and multiplying would take three operations, one of
+ * them on a port that AES needs.
  */
 struct tweaks {
 	u8 *tw;			/* tweaks of this step */
@@ -75,8 +75,9 @@ static __always_inline vec_t tweaks_vector(const struct tweaks *tk, const int j)
 }
 
 /*
- * Multiplies the first tweak, which is in every block of @all, by x^(4j) to x^(4j+3). Each half is
- * shifted; the bits shifted out are carried over to the upper half or folded.
+ * Multiplies the first tweak, which is in every block of @all, by x^(4j) to x^(4j+3). The bits
+ * shifted out of each lower half are carried into the upper half, and those shifted out of the
+ * upper half are folded back.
  */
 static __always_inline vec_t tweaks_from(vec_t all, const int j)
 {
@@ -109,7 +110,8 @@ static __always_inline void tweaks_begin(struct tweaks *tk, __m128i first, size_
 		return;
 	}
 	/*
-	 * Compute a few tweaks with the lowest latency, but many tweaks with the fewest operations.
+	 * The code above computes many tweaks with as few operations as possible. The code below
+	 * computes a few tweaks with the lowest possible latency.
 	 */
 	if (n > 8) {
 		DIRECT(2) DIRECT(3)

@@ -26,8 +26,8 @@ struct tweak {
 };
 
 /*
- * Multiplies by x^n, where n is 1 to 56. The bits v that are shifted out at the top, at most 56,
- * are added back as the carryless product v * (x^7 + x^2 + x + 1), which has fewer than 64 bits.
+ * Multiplies by x^n, where n is 1 to 56. The n bits shifted out at the top form a number v, which
+ * is added back as the carryless product v * (x^7 + x^2 + x + 1). The product fits in 64 bits.
  */
 static __always_inline struct tweak times(struct tweak t, const unsigned int n)
 {
@@ -105,7 +105,7 @@ void xts_tweak_advance(u8 tweak[AES_BLOCK_SIZE], size_t blocks)
 		.cipher.decrypt_piece = xts_decrypt_piece_##func,                      \
 	}
 
-/* Implementations that Linux 6.12 also has use its priorities. */
+/* Implementations that also exist in Linux 6.12 have the same priorities as there. */
 static const struct kiln_impl impls[] = {
 	IMPL("generic", generic, GENERIC, 100, false),
 	IMPL("fixed-time", fixed_time, GENERIC, 110, true),

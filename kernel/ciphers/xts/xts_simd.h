@@ -6,20 +6,20 @@
  *
  *	XTS(name)	full name of an entry point of this tier
  *
- * Number of vectors. An AES unit that starts two rounds per cycle with a latency of four cycles is
- * just saturated by eight vectors in flight: any other vector operation on one of its ports then
- * costs an AES slot. With more vectors in flight, the slack absorbs these operations (measured on
- * Zen 5: 7.06 cycles per vector with 16 zmm, 7.4 with 8; the limit is 7). 16 registers have room
- * for eight vectors only.
+ * Number of vectors. Eight vectors in flight just saturate an AES unit that starts two rounds per
+ * cycle with a latency of four cycles, so any other vector operation on one of its ports costs an
+ * AES slot. With more vectors in flight, the slack absorbs these operations (measured on Zen 5:
+ * 7.06 cycles per vector with 16 zmm, 7.4 with 8; the limit is 7). With 16 registers, only eight
+ * vectors fit.
  *
  * Tweaks and keys. The tweaks of the next MAIN vectors are computed between the rounds of the
- * current ones and kept in memory: a block's tweak is needed a second time fourteen rounds later
- * and would occupy a register until then. Each round key is loaded once per MAIN vectors, when it
- * is needed, so that a short message does not begin by loading fifteen keys, and the same code
- * serves the three key sizes. A load that broadcasts a round key to a whole vector can cost a
- * vector operation; copies of the keys that are already as wide as a vector would save this
- * operation in each step. On Zen 4, however, messages up to 16 KiB lost more time to writing and
- * wiping the copies.
+ * current ones and kept in memory. Each tweak is used a second time up to fourteen rounds later and
+ * would occupy a register until then. Each round key is loaded once per MAIN vectors, when it is
+ * needed. A short message therefore does not have to load fifteen keys first, and the same code
+ * handles all three key sizes. Loading a round key and broadcasting it to a whole vector can cost a
+ * vector operation. Copies of the keys that are already as wide as a vector would save this
+ * operation in each step. On Zen 4, however, messages of up to 16 KiB lost more time to writing and
+ * wiping the copies than they gained.
  *
  * Lower bound on Zen 4 for AES-256: 56 cycles for the first tweak (14 rounds of four cycles), plus
  * 14 cycles per 64 bytes for the rounds. That is 168, 280 and 952 cycles for 512, 1024 and 4096
@@ -72,9 +72,9 @@ static __always_inline void steal(const round_key *rk, u32 rounds,
 	const __m128i up = load1(shift16 + r);
 	const __m128i tail = _mm_shuffle_epi8(load1(src + r), down);
 	/*
-	 * The top bit of a byte of @down is set exactly where @tail has a zero instead of a message
-	 * byte. PBLENDVB would select by that bit, but with -funsigned-char, which Linux uses since
-	 * 6.2, gcc 12 assumes the bit to be clear.
+	 * In @down, the top bit is set in exactly those bytes where @tail has a zero instead of a
+	 * message byte. PBLENDVB could select by that bit, but with -funsigned-char, which Linux
+	 * has used since 6.2, gcc 12 assumes that the bit is clear.
 	 */
 	const __m128i there = _mm_shuffle_epi8(_mm_set1_epi32(-1), down);
 	const __m128i mixed = _mm_or_si128(tail, _mm_andnot_si128(there, full));
@@ -96,8 +96,9 @@ static __always_inline void crypt_stealing(const round_key *rk, u32 rounds,
 }
 
 /*
- * Processes the end of a message: @blocks whole blocks at @src, at most one vector, with the tweaks
- * at @tw, and then r bytes. If r is not 0, there is at least one whole block.
+ * Processes the end of a message: @blocks whole blocks at @src, which fit in one vector, and then r
+ * bytes. The tweaks are in @t with four-block vectors, and at @tw otherwise. If r is not 0, @blocks
+ * is at least 1.
  */
 #if VBLOCKS == 4
 #define REST_TWEAK(tw) v_load(tw)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Rotations of words by at least one bit and by less than the width of the word. */
+/* Word rotations. The count must be at least 1 and less than the number of bits in the word. */
 #ifndef KILN_BITOPS_H
 #define KILN_BITOPS_H
 

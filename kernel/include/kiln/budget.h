@@ -12,8 +12,9 @@
 
 /*
  * A constant budget. It compiles only if @bytes is positive and a multiple of @block. With a budget
- * of zero, processing a message would never end, and most functions treat a partial block as the
- * end of the message.
+ * of zero, processing a message would never end. With any other budget that is not a multiple of
+ * @block, a section would end with a partial block, which most functions treat as the end of the
+ * message.
  */
 #define FPU_BUDGET(bytes, block) \
 	((bytes) + 0 * sizeof(char[(bytes) > 0 && (bytes) % (block) == 0 ? 1 : -1]))
@@ -54,8 +55,8 @@ u32 *fpu_min_bytes_of(const struct kiln_impl *impl);
  * crypto/cut.c. All ciphers use these functions in the same way: call fpu_cut_open(); while data
  * remains, take a piece of at most fpu_cut_room() bytes, process it, and pass its length to
  * fpu_cut_spent(); finally call fpu_cut_close(). fpu_cut_room() closes the section and opens
- * another where the strategy requires it. A piece may be longer than fpu_cut_room() only if it is
- * one block that straddles two pieces of memory.
+ * another where the strategy requires it. A piece may be longer than fpu_cut_room() only if it is a
+ * single block that is split across two regions of memory.
  */
 void fpu_cut_open(struct fpu_cut *cut, struct fpu_budget *budget);
 void fpu_cut_look(struct fpu_cut *cut);
@@ -81,8 +82,8 @@ void fpu_fastest_set(const struct kiln_impl *impl);
 /* Recomputes all budgets. Call this after the measured rates have changed. */
 void fpu_budgets_settle(void);
 /*
- * Sets how many TSC ticks per 65536 bytes are added to the measured rates for data that is in
- * memory rather than in the caches.
+ * Sets the extra cost, in TSC ticks per 65536 bytes, of data that is in memory rather than in the
+ * caches. It is added to the measured rates.
  */
 void fpu_miss_rate_set(u64 rate);
 /*

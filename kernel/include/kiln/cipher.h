@@ -37,9 +37,9 @@ enum kiln_kind { KILN_SKCIPHER, KILN_AEAD, KILN_HASH };
 typedef void kiln_crypt_t(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv);
 
 /*
- * Process one whole message. Its text must not be longer than @longest, because the block counter
- * would wrap: callers must reject longer messages (kiln_text_fits()). Requests to the crypto API
- * have 32-bit lengths, which are never too long.
+ * Process one whole message. A text longer than @longest would make the block counter wrap, so
+ * callers must reject it (kiln_text_fits()). Requests to the crypto API have 32-bit lengths, which
+ * never exceed this limit.
  *
  * kiln_seal_t writes the tag (@tagsize bytes). kiln_open_t compares it in constant
  * time and returns 0, or -EBADMSG with the destination wiped.
@@ -80,8 +80,9 @@ typedef void kiln_finish_many_t(const void *ctx, const void *state,
 /*
  * One of several messages of an AEAD processed in parallel under one key. Each has its own lengths
  * in bytes, which may be zero, its own IV of @ivsize bytes and its own tag of @tagsize bytes. Texts
- * must not be longer than @longest. @dst may equal @src; apart from that, neither @dst nor a tag
- * that is written overlaps any buffer of these messages. kiln_open_many_t only reads @tag.
+ * must not be longer than @longest. @dst may equal @src. Otherwise, a buffer that is written (@dst,
+ * and @tag when sealing) must not overlap any other buffer of these messages. kiln_open_many_t only
+ * reads @tag.
  */
 struct kiln_aead_message {
 	u8 *dst;
@@ -139,8 +140,8 @@ struct kiln_aead_ops {
 	void (*end)(const void *ctx, void *state, u8 *tag, size_t tagsize);
 	/*
 	 * Process @lanes messages in parallel. NULL if the implementation processes one message at
-	 * a time. With few messages, most lanes are idle: fewer than about four short messages take
-	 * longer than with seal() or open().
+	 * a time. With few messages, most lanes are idle, so for fewer than about four short
+	 * messages, calling seal() or open() for each is faster.
 	 */
 	kiln_seal_many_t *seal_many;
 	kiln_open_many_t *open_many;
@@ -188,8 +189,8 @@ struct kiln_impl {
 	u32 priority;		/* the usable implementation with the highest priority is chosen */
 	bool constant_time;
 	/*
-	 * Key lengths in bytes, from min to max in increments of step. A max of 0 means that the
-	 * algorithm has no key, KILN_ANY_KEY that keys may have any length.
+	 * Key lengths in bytes, from min to max in increments of step. If max is 0, the
+	 * algorithm has no key. If max is KILN_ANY_KEY, keys may have any length.
 	 */
 	u32 key_min, key_max, key_step;
 	u32 ivsize;

@@ -168,8 +168,8 @@ static __always_inline void local_irq_restore(bool off)
 }
 
 /*
- * Returns whether the emulated CPU's interrupts are off. PUSHF is executed only because a kernel
- * would execute it, so that the cost is the same.
+ * Returns whether the emulated CPU's interrupts are off. PUSHF is executed, although its result is
+ * not used, so that the cost is the same as in a kernel.
  */
 static __always_inline bool irqs_disabled(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Offsets in struct cpu for code that cannot use the structure: assembly, the host's signal
- * handler, and hosted trees. cpu.c asserts them.
+ * handler, and hosted trees. Static assertions in cpu.c check them.
  */
 #ifndef KILN_CPU_OFFSETS_H
 #define KILN_CPU_OFFSETS_H

@@ -28,7 +28,7 @@ u32 cpu_tiers(void);
 /* Returns the name of a feature of @tier that this CPU lacks, or NULL if it has all features. */
 const char *cpu_tier_lacks(enum kiln_tier tier);
 
-/* Sets the mask of cpu_tiers(). Bits of absent tiers are ignored. */
+/* Sets the mask that cpu_tiers() applies. Bits of absent tiers are ignored. */
 void cpu_tiers_mask(u32 mask);
 
 static inline bool cpu_has_tier(enum kiln_tier tier)

@@ -30,8 +30,8 @@ enum {
 	CRYPTO_TFM_REQ_MAY_SLEEP = 0x200,
 	CRYPTO_TFM_REQ_MAY_BACKLOG = 0x400,
 	/*
-	 * The request serves an outer request, to which @data points. While this request is queued,
-	 * it also holds a reference to the outer request's transform, which the callback needs.
+	 * The request serves an outer request, to which @data points. While the inner request is
+	 * queued, it also holds a reference to the outer transform, because its callback uses it.
 	 */
 	CRYPTO_TFM_REQ_HOLD_PARENT = 0x10000,
 };
@@ -40,8 +40,9 @@ enum {
 enum { CRYPTO_TFM_NEED_KEY = 1 };
 
 /*
- * Which drivers can be found, depending on the FPU policy. If softirqs may find the FPU in use,
- * callers reach SIMD code through the simd helper; otherwise they call it directly.
+ * Which drivers crypto_alloc_tfm() can find. This depends on the FPU policy: if a softirq may
+ * be unable to use the FPU, callers reach SIMD code through the simd helper. Otherwise they call it
+ * directly.
  */
 enum crypto_model {
 	CRYPTO_MODEL_HELPER = 1,
@@ -119,14 +120,17 @@ struct crypto_tfm {
 	u64 ctx[] __aligned(64);
 };
 
-/* crypto/api.c: adds an algorithm. Returns -EEXIST if its model has a driver of the same name. */
+/*
+ * crypto/api.c: adds an algorithm. Returns -EEXIST if one of its models already has a driver of the
+ * same name.
+ */
 int crypto_register_alg(struct crypto_alg *alg);
 
 /*
  * Finds the algorithm with the driver name @name, or else the one with the algorithm name @name and
  * the highest priority, and opens a transform. The flags of the algorithm, including its type, must
- * equal @type in all bits of @mask. Internal algorithms are found only if @type or @mask has
- * CRYPTO_ALG_INTERNAL. On failure, returns NULL and sets *@err.
+ * match @type in every bit that is set in @mask. Internal algorithms are found only if @type or
+ * @mask includes CRYPTO_ALG_INTERNAL. On failure, returns NULL and sets *@err.
  */
 struct crypto_tfm *crypto_alloc_tfm(const char *name, u32 type, u32 mask, int *err);
 /* Opens another transform of an algorithm that already has a user. */
@@ -211,9 +215,9 @@ void crypto_req_done(void *data, int err);
 int crypto_wait_req(int err, struct crypto_wait *wait);
 
 /*
- * crypto/walk.c: iterates over a request's scatterlists. Each step has @nbytes at @src and @dst;
- * all steps but the last have whole blocks. Blocks that straddle entries are copied to a buffer in
- * this structure.
+ * crypto/walk.c: iterates over a request's scatterlists. Each step covers @nbytes bytes at @src and
+ * @dst. Every step except the last is a whole number of blocks. Blocks that straddle entries are
+ * copied to a buffer in this structure.
  */
 enum { WALK_BLOCK = 16, WALK_MAX_BLOCK = 64, WALK_PAGE = 4096 };
 
@@ -234,13 +238,13 @@ struct skcipher_walk {
  */
 int skcipher_walk_text(struct skcipher_walk *walk, const struct crypto_request *req,
 		       u32 len, u32 block);
-/* Starts a step of at most @step bytes, but at least one block. Requires that @total is not 0. */
+/* Starts a step of at most @step bytes, but at least one block. @total must not be 0. */
 void skcipher_walk_next(struct skcipher_walk *walk, u32 step);
 void skcipher_walk_done(struct skcipher_walk *walk);
 
 /*
- * Returns whether the list has at least @n bytes. @n has 64 bits, because the sum of a request's
- * lengths may exceed 32 bits.
+ * Returns whether the list has at least @n bytes. @n is 64 bits wide, because the sum of a
+ * request's lengths may not fit in 32 bits.
  */
 bool scatterwalk_holds(struct scatterlist *sg, u64 n);
 /*
@@ -265,7 +269,7 @@ struct scatterlist *scatterwalk_ffwd(struct scatterlist room[2], struct scatterl
 u32 scatterwalk_next(struct scatterlist **sg, u32 *offset, u64 left, u8 **at);
 
 /*
- * crypto/queue.c: a request queue. When it has @max_qlen requests, it accepts only requests with
+ * crypto/queue.c: a request queue. Once it holds @max_qlen requests, it accepts only those with
  * CRYPTO_TFM_REQ_MAY_BACKLOG.
  */
 struct crypto_queue {
@@ -284,8 +288,8 @@ u32 cryptd_queue_length(void);
 struct crypto_tfm *cryptd_alloc(const char *name, u32 type, u32 mask, int *err);
 bool cryptd_queued(struct crypto_tfm *tfm);
 /*
- * crypto/cryptd.c, seqiv.c, authenc.c: create the template instance that has the name @name, for
- * crypto_alloc_tfm(). Return NULL with -ENOENT if @name does not use the template.
+ * crypto/cryptd.c, seqiv.c, authenc.c: create the template instance named @name. Called by
+ * crypto_alloc_tfm(). If @name does not use the template, return NULL and set *@err to -ENOENT.
  */
 struct crypto_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *err);
 struct crypto_alg *seqiv_instance(const char *name, u32 type, u32 mask, int *err);
@@ -304,14 +308,17 @@ int crypto_name_make(char to[CRYPTO_MAX_ALG_NAME], const char *outer, const char
 bool crypto_name_split(const char *name, const char *outer,
 		       char first[CRYPTO_MAX_ALG_NAME], char second[CRYPTO_MAX_ALG_NAME]);
 
-/* Allocates an algorithm. Both names begin with @prefix. Returns NULL if out of memory. */
+/*
+ * Allocates an algorithm and prepends @prefix to both of its names. Returns NULL if out of memory
+ * or if a name is too long.
+ */
 struct crypto_alg *crypto_alg_new(const char *name, const char *driver, const char *prefix);
 /* Registers the algorithm, or frees it on failure. */
 int crypto_alg_add(struct crypto_alg *alg);
 /*
  * Creates an instance of the template @outer, which becomes a user of @first and, if @second is not
- * NULL, also of @second. All fields except the names are copied from @first; the template changes
- * those that differ.
+ * NULL, also of @second. All fields except the names are copied from @first. The template then
+ * overwrites those that must differ.
  */
 struct crypto_alg *crypto_instance(struct crypto_alg *first, const char *outer,
 				   struct crypto_alg *second, int *err);
@@ -372,8 +379,8 @@ static __always_inline bool crypto_simd_usable(void)
 }
 
 /*
- * For templates around one algorithm: the context of a transform begins with a pointer to the inner
- * transform, which processes all requests.
+ * Returns the inner transform of @tfm. For templates that wrap a single algorithm: the inner
+ * transform processes all requests, and the context of @tfm begins with a pointer to it.
  */
 static inline struct crypto_tfm *crypto_tfm_child(const struct crypto_tfm *tfm)
 {
@@ -396,8 +403,8 @@ int simd_register(const struct crypto_alg *inner);
 int impls_register(void);
 
 /*
- * Defines encrypt_simd, encrypt_scalar, decrypt_simd and decrypt_scalar. Each inlines @crypt, the
- * function crypt(request, simd, decrypt) of an algorithm type.
+ * Defines encrypt_simd, encrypt_scalar, decrypt_simd and decrypt_scalar. Each of them inlines
+ * @crypt, which takes the arguments (request, simd, decrypt).
  */
 #define CRYPTO_ENTRY_POINTS(crypt)                                                    \
 	CRYPTO_ENTRY_POINT(encrypt_simd, crypt, true, false)                          \
@@ -411,8 +418,8 @@ static int name(struct crypto_request *req)                                     
 }
 
 /*
- * crypto/aead.c, skcipher.c and shash.c: fill in the fields of @alg that depend on the type of
- * algorithm, including its functions, for the implementation @impl.
+ * crypto/aead.c, skcipher.c and shash.c: fill in the type-specific fields of @alg, including its
+ * function pointers, for the implementation @impl.
  */
 void aead_ops(struct crypto_alg *alg, const struct kiln_impl *impl);
 void skcipher_ops(struct crypto_alg *alg, const struct kiln_impl *impl);

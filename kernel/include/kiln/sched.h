@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Tasks of an emulated CPU: contexts with their own stacks on one host thread, all with nice 0,
- * scheduled fairly by their run time.
+ * Tasks of an emulated CPU. They share one host thread, and each has its own stack. All have nice
+ * 0 and are scheduled fairly by run time.
  */
 #ifndef KILN_SCHED_H
 #define KILN_SCHED_H

@@ -4,8 +4,8 @@
 #define KILN_TYPES_H
 
 /*
- * Kiln targets x86-64 only. 32-bit targets are allowed, too, with KILN_CIPHER_ALONE, which builds
- * the portable ciphers to compare compilers.
+ * Kiln targets x86-64 only. KILN_CIPHER_ALONE, which is defined to build the portable ciphers when
+ * comparing compilers, also allows 32-bit targets.
  */
 #if (!defined(__x86_64__) || defined(__ILP32__)) && !defined(KILN_CIPHER_ALONE)
 #error "Kiln's kernel/ is x86-64 only (LP64): build it on, or for, an x86-64 host"

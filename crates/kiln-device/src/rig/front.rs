@@ -37,8 +37,8 @@ const BASE: u64 = 1 << 24;
 /// Start of the guest's memory in the front end's address space, as reported by the front end.
 const USER: u64 = 1 << 40;
 const RING: u16 = 16;
-/// Offsets of the driver area and the device area in a ring's memory, which starts with the
-/// descriptors, and the size of that memory.
+/// Layout of a ring's memory, which starts with the descriptors: the offset of the driver area, the
+/// offset of the device area, and the total size.
 const AVAIL: u64 = 0x1000;
 const USED: u64 = 0x1800;
 const EACH: u64 = 0x2000;
@@ -86,7 +86,8 @@ impl Input<'_, '_> {
 /// A file, a position in it, and the two words to alternate at that position.
 type Flipped = Arc<Mutex<Option<(File, u64, [u32; 2])>>>;
 
-/// A thread that alternates two values of a four-byte word in a file while a position is set.
+/// A thread that keeps overwriting a four-byte word in a file, alternating between two values. It
+/// is idle while its [`Flipped`] is `None`.
 struct Flipper(Flipped);
 
 impl Flipper {
@@ -227,7 +228,8 @@ impl Front {
         }
     }
 
-    /// Returns a request that a front end can make, and that the device may refuse.
+    /// Builds a request of the given kind from the input. A front end can send such a request, but
+    /// the device may refuse it.
     fn request(&self, kind: u8, ring: u32, input: &mut Input<'_, '_>) -> Request {
         match kind {
             0 => {

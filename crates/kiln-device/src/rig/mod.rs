@@ -65,7 +65,7 @@ impl Rig {
         Rig::with_rates(limits, &Rates::default())
     }
 
-    /// Creates a guest with these limits, whose rates are limited to `rates`.
+    /// Creates a guest with these limits and these maximum rates.
     pub(crate) fn with_rates(limits: Limits, rates: &Rates) -> Rig {
         let max_chain = crate::Config {
             limits: limits.clone(),
@@ -87,7 +87,7 @@ impl Rig {
             ..Place::default()
         };
         let halt = Halt::new().expect("an eventfd");
-        // With this order, each run of a ring ends when the ring is empty.
+        // With this order, the device stops as soon as it has served all available requests.
         halt.set(Order::Drain);
         Rig {
             memory: Arc::new(
@@ -114,7 +114,7 @@ impl Rig {
         }
     }
 
-    /// Simulates a driver restart: rings and buffers are empty, and sessions are closed.
+    /// Simulates a driver restart: clears the rings and the first buffers, and closes all sessions.
     pub fn reset(&mut self) {
         self.put(0, &[0; RESET]);
         for (place, _) in &mut self.rings {
@@ -219,7 +219,8 @@ impl Rig {
             std::thread::scope(|scope| {
                 scope.spawn(move || {
                     meanwhile(&memory);
-                    // Dropping `ended` ends the wait.
+                    // Wait for at most `limit`. If the device stops earlier, `ended` is dropped,
+                    // which ends the wait.
                     let _ = wait.recv_timeout(limit);
                     halt.set(Order::Stop);
                 });

@@ -25,7 +25,7 @@ pub enum Error {
     /// A kick, call, error or back-end channel descriptor has the wrong type. The value is the
     /// request number.
     Signal(u32),
-    /// The front end has requested memory for in-flight requests too often.
+    /// The front end has requested memory for in-flight requests too many times.
     TooManyInflightRequests,
     /// The connection ended in the middle of a message.
     CutShort,
@@ -41,7 +41,7 @@ pub enum Error {
     Unknown(u32),
     /// The device refused the request, for this reason.
     Refused(String),
-    /// The answer that passes the memory for in-flight requests could not be sent.
+    /// The answer to GET_INFLIGHT_FD could not be sent.
     Inflight(io::Error),
 }
 

@@ -12,12 +12,13 @@ pub(crate) const HEADER_LEN: usize = 12;
 /// Maximum payload length in bytes.
 pub const MAX_PAYLOAD: usize = 4096;
 
-/// Maximum number of file descriptors accepted with a message. SET_MEM_TABLE has the most: one for
-/// each of up to eight regions.
+/// Maximum number of file descriptors accepted with any message. SET_MEM_TABLE can have the most,
+/// because it has one for each of up to eight regions.
 pub(super) const MAX_FDS: usize = 8;
 
-/// How many times a front end may request memory for recording in-flight requests. Because it may
-/// leave every answer unread, this also limits how many descriptors are in flight.
+/// How many times a front end may request memory for recording in-flight requests. Each answer
+/// carries a descriptor, and the front end may leave every answer unread, so this also limits the
+/// number of descriptors in unread answers.
 pub(crate) const MAX_GET_INFLIGHT: u32 = 4;
 
 /// Returns how many file descriptors a front end may send with a request.
@@ -66,7 +67,7 @@ pub(crate) mod request {
     pub(crate) const GET_CONFIG: u32 = 24;
     /// Creates a session for the guest that QEMU's cryptodev serves.
     pub(crate) const CREATE_CRYPTO_SESSION: u32 = 26;
-    /// Closes a session that was created by a message.
+    /// Closes a session that CREATE_CRYPTO_SESSION created.
     pub(crate) const CLOSE_CRYPTO_SESSION: u32 = 27;
     /// Requests memory for recording requests in flight. The answer carries a descriptor for this
     /// memory.
@@ -76,7 +77,7 @@ pub(crate) mod request {
     pub(crate) const GET_MAX_MEM_SLOTS: u32 = 36;
     pub(crate) const ADD_MEM_REG: u32 = 37;
     pub(crate) const REM_MEM_REG: u32 = 38;
-    /// Sets the device status that the driver wrote.
+    /// Sets the device status to the value that the driver wrote.
     pub(crate) const SET_STATUS: u32 = 39;
     pub(crate) const GET_STATUS: u32 = 40;
 }
@@ -103,7 +104,7 @@ pub(crate) mod feature {
     pub(crate) const REPLY_ACK: u64 = 1 << 3;
     /// The back-end channel.
     pub(crate) const BACKEND_REQ: u64 = 1 << 5;
-    /// The two session messages.
+    /// Creating and closing sessions by message.
     pub(crate) const CRYPTO_SESSION: u64 = 1 << 7;
     /// Reading the configuration space.
     pub(crate) const CONFIG: u64 = 1 << 9;
@@ -112,7 +113,7 @@ pub(crate) mod feature {
     pub(crate) const RESET_DEVICE: u64 = 1 << 13;
     /// Adding and removing individual memory regions.
     pub(crate) const CONFIGURE_MEM_SLOTS: u64 = 1 << 15;
-    /// The two messages about the device status.
+    /// Reading and setting the device status.
     pub(crate) const STATUS: u64 = 1 << 16;
 
     pub(crate) const ALL: u64 = MQ
@@ -148,8 +149,7 @@ pub struct Message {
     pub request: u32,
     /// Version and flag bits.
     pub flags: u32,
-    /// The payload, whose length is in the header. It is always wiped, because it may contain a
-    /// key.
+    /// The payload. It is wiped when dropped, because it may contain a key.
     pub payload: Zeroizing<Vec<u8>>,
     /// File descriptors sent with the message.
     pub fds: Vec<OwnedFd>,

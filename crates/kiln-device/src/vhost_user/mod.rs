@@ -5,8 +5,8 @@
 //! guest process, rejects messages that QEMU and user mode Linux send, and handles neither the
 //! messages about the device status ([`status`]) nor those that create sessions ([`session`]).
 //!
-//! Whatever a front end sends, the worst outcome is the end of its own connection. At most one
-//! message is buffered.
+//! Whatever a front end sends, it can at worst end its own connection. At most one message per
+//! connection is buffered.
 
 mod error;
 mod message;
@@ -86,7 +86,7 @@ impl FrontEndConnection {
         })
     }
 
-    /// Sets the account whose rate limits apply to the messages, and whose health is reported.
+    /// Sets the account that provides the rate limits for messages and the health to report.
     pub(crate) fn with_account(self, account: Arc<Account>) -> FrontEndConnection {
         let account = Some(account);
         FrontEndConnection { account, ..self }
@@ -116,8 +116,8 @@ impl FrontEndConnection {
         let account = account.as_deref();
         let health = account.map_or_else(Arc::default, |account| account.health.clone());
         let mut protocol = Protocol::new(health);
-        // A message that has already been charged against the rate limits. It is served once the
-        // guest conforms to them.
+        // A message that has been received and charged against the rate limits. It is served as
+        // soon as the limits permit.
         let mut charged = None;
         loop {
             let hold = account.and_then(|account| account.pace.hold());
@@ -147,9 +147,9 @@ impl FrontEndConnection {
         }
     }
 
-    /// If `hold` is set, waits that long and ignores input. Returns false if the front end hangs up
-    /// in the meantime; the charged message must not be served then. If `hold` is `None`, waits for
-    /// input or a hang-up, and returns true.
+    /// If `hold` is set, waits that long and ignores input. If the front end hangs up during this
+    /// time, returns false, and the charged message must not be served. If `hold` is `None`, waits
+    /// for input or a hang-up and returns true.
     fn wait(&self, hold: Option<Duration>) -> Result<bool, Error> {
         let flags = match hold {
             Some(_) => PollFlags::empty(),
@@ -208,7 +208,7 @@ mod tests {
         (Socket::new(ours), requests, thread)
     }
 
-    /// Returns a memory table with this many regions, whose files are the given descriptors.
+    /// Returns a SET_MEM_TABLE message with this many regions and the given descriptors.
     fn table(regions: usize, fds: Vec<OwnedFd>) -> Message {
         let mut payload = vec![0; 8 + 32 * regions];
         payload[0] = regions as u8;
@@ -334,8 +334,8 @@ mod tests {
         sendmsg(socket, &parts, &mut ancillary, SendFlags::NOSIGNAL).unwrap();
     }
 
-    /// Shutting the connection down ends the thread while it waits for a message, for the rest of a
-    /// message, or for a front end that does not read its answers.
+    /// Shutting the connection down ends the thread, whether it is waiting for a message, for the
+    /// rest of a message, or for the front end to read its answers.
     #[test]
     fn a_connection_is_stopped_whatever_its_thread_waits_for() {
         for wait in 0..3 {

@@ -15,10 +15,10 @@ pub struct Region {
     pub guest: u64,
     /// Size in bytes.
     pub size: u64,
-    /// The region's address in the front end's address space. The front end also specifies the
-    /// addresses of rings in that address space.
+    /// The region's address in the front end's address space. Ring addresses refer to the same
+    /// address space.
     pub user: u64,
-    /// Offset in bytes at which the region starts in its file.
+    /// Offset of the region within its file, in bytes.
     pub offset: u64,
 }
 
@@ -27,7 +27,7 @@ pub struct Region {
 pub struct InflightArea {
     /// Size in bytes.
     pub size: u64,
-    /// Offset in bytes at which the memory starts in its file.
+    /// Offset of the memory within its file, in bytes.
     pub offset: u64,
     pub queues: u16,
     /// Number of descriptors in each queue.

@@ -36,7 +36,7 @@ pub enum Request {
     GetFeatures,
     /// Sets the feature bits that the front end accepted.
     SetFeatures(u64),
-    /// Replaces all of the guest's memory.
+    /// Replaces all of the guest's memory regions.
     SetMemory(Vec<(Region, File)>),
     AddRegion(Region, File),
     RemoveRegion(Region),
@@ -80,7 +80,7 @@ pub enum Request {
         offset: u32,
         size: u32,
     },
-    /// Asks for memory in which the in-flight requests of this many queues can be recorded.
+    /// Requests memory for recording the in-flight requests of `queues` queues.
     GetInflight {
         queues: u16,
         queue_size: u16,
@@ -99,8 +99,8 @@ pub enum Reply {
     Inflight(InflightArea),
 }
 
-/// The function with which the device serves a request. An error ends the connection, unless the
-/// request is `GetConfig`, which is then answered with size 0.
+/// The function with which the device serves a request. An error ends the connection, with one
+/// exception: if `GetConfig` fails, the front end receives an answer with size 0.
 pub type Serve<'a> = dyn FnMut(Request) -> Result<Reply, Error> + 'a;
 
 /// An answer to the front end.
@@ -160,7 +160,8 @@ impl Protocol {
         self.protocol_features & feature != 0
     }
 
-    /// Serves a message. Returns an answer only if this kind of request has its own answer.
+    /// Serves a message. Returns the answer if the request has one of its own. For other requests,
+    /// [`Protocol::handle`] builds the acknowledgement.
     fn serve(
         &mut self,
         message: Message,
@@ -703,7 +704,8 @@ mod tests {
         assert!(rig.requests[0].starts_with("RemoveRegion(Region {"));
     }
 
-    /// A front end may leave the answers and their descriptors unread.
+    /// The number of answers is limited because a front end may leave them unread, along with the
+    /// descriptors that they carry.
     #[test]
     fn get_inflight_fd_is_answered_four_times() {
         let mut rig = Rig::new(feature::ALL);

@@ -1,10 +1,11 @@
 //! Checks the descriptors with which a front end and the device signal each other: kicks, calls,
-//! errors, and the device's channel to the front end. The device keeps these descriptors as long as
-//! the connection.
+//! errors, and the device's channel to the front end. The device keeps these descriptors open until
+//! the connection ends.
 //!
-//! Such a descriptor must never keep the front end's own end of the connection open, directly or
-//! because the descriptor holds a message or a file that does. Otherwise the connection would never
-//! hang up after the front end has exited, and the guest's process, memory and slot would be lost.
+//! Such a descriptor must never keep the front end's own end of the connection open. It would do so
+//! if it referred to that end itself, or to a file or queued message that keeps that end open. The
+//! connection would then never hang up, even after the front end has exited, and the guest's
+//! process, memory and slot would be lost.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -21,8 +22,8 @@ use super::error::Error;
 use super::message::{request, Message};
 
 /// Refuses a message unless each of its descriptors is of a kind that drivers use as a signal: an
-/// eventfd or a pipe. As a call or as the channel, user mode Linux passes one socket of a socket
-/// pair, which is accepted too; nothing can be received from that socket afterwards.
+/// eventfd or a pipe. For calls and for the channel, user mode Linux passes one socket of a socket
+/// pair instead. Such a socket is also accepted, but nothing can be received from it afterwards.
 ///
 /// # Errors
 /// Fails if a descriptor is anything else.
@@ -35,7 +36,7 @@ pub(super) fn check(message: &Message) -> Result<(), Error> {
     let is_fine = |fd: &OwnedFd| match FileType::from_raw_mode(fstat(fd)?.st_mode) {
         FileType::Fifo => Ok(true),
         FileType::Socket if may_be_socket => keep_from_receiving(fd),
-        // Only anonymous files of the kernel, such as eventfds, have no file type.
+        // Only the kernel's anonymous files, such as eventfds, have no file type.
         FileType::Unknown => is_eventfd(fd),
         _ => Ok(false),
     };
@@ -47,16 +48,18 @@ pub(super) fn check(message: &Message) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns whether a file is an eventfd, which accepts an addition of 0. Other files without a type
-/// do not support writing. Among them are io_uring instances, which can keep further files open.
+/// Returns whether a file that has no file type is an eventfd. Writing 0 to an eventfd succeeds and
+/// leaves its counter unchanged, but other files without a type do not support writing. These
+/// include io_uring instances, which must be refused because they can keep other files open.
 fn is_eventfd(fd: &OwnedFd) -> io::Result<bool> {
     let file = File::from(fd.try_clone()?);
     Ok((&file).write(&0u64.to_ne_bytes()).is_ok())
 }
 
-/// Shuts down the receiving side of a Unix stream socket and drops the data in it. Returns false if
-/// the socket is of another kind, or if its peer has a name: the peer of the front end's own end of
-/// the connection has the device's path as its name, whereas the sockets of a pair have none.
+/// Shuts down the receiving side of a Unix stream socket and discards the data queued there.
+/// Returns false if the socket is of another kind, or if its peer has a name. The sockets of a pair
+/// have no names. The front end's own end of the connection has a named peer, because the device's
+/// socket is bound to a path.
 fn keep_from_receiving(fd: &OwnedFd) -> io::Result<bool> {
     if socket_domain(fd)? != AddressFamily::UNIX || socket_type(fd)? != SocketType::STREAM {
         return Ok(false);
@@ -65,11 +68,11 @@ fn keep_from_receiving(fd: &OwnedFd) -> io::Result<bool> {
     if !stream.peer_addr().is_ok_and(|peer| peer.is_unnamed()) {
         return Ok(false);
     }
-    // After this, the other end cannot send any more, so the loop ends.
+    // The loop below ends, because the other end cannot send after this shutdown.
     stream.shutdown(Shutdown::Read)?;
     let mut bytes = [0; 4096];
     loop {
-        // This receives without a control buffer, so the kernel drops descriptors that were sent.
+        // Without a control buffer, the kernel drops any descriptors sent along with the data.
         match recv(&stream, &mut bytes, RecvFlags::DONTWAIT) {
             Ok((0, _)) => return Ok(true),
             Ok(_) | Err(Errno::INTR) => {}
@@ -134,8 +137,8 @@ mod tests {
         assert!(check(&message(5, File::open("/dev/zero").unwrap().into())).is_ok());
     }
 
-    /// If a message that was sent to a call socket were neither received nor dropped, the files in
-    /// it would stay open as long as the socket.
+    /// If a message sent to a call socket were neither received nor dropped, the files attached to
+    /// it would stay open until the socket was closed.
     #[test]
     fn a_call_keeps_no_other_file_open() {
         let _alone = fork_alone();
@@ -152,11 +155,11 @@ mod tests {
                 assert!(send().is_err());
             }
             drop(writer);
-            // End of file on the pipe shows that every descriptor for its other side is closed.
+            // End of file on the pipe shows that every descriptor for the write end is closed.
             rustix::io::ioctl_fionbio(&reader, true).unwrap();
             assert_eq!(rustix::io::read(&reader, &mut [0; 8]), Ok(0));
         }
-        // Control: without the check, the other side stays open.
+        // Control: without the check, the write end stays open.
         let (reader, writer) = std::io::pipe().unwrap();
         let (call, theirs) = UnixStream::pair().unwrap();
         theirs.send_with_fd(&[0u8][..], writer.as_raw_fd()).unwrap();

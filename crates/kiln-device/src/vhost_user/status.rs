@@ -1,5 +1,5 @@
-//! The device status (virtio 1.2, section 2.1). A front end that negotiated the protocol feature
-//! STATUS sets and reads it.
+//! The device status (virtio 1.2, section 2.1). A front end can read and set the status if it has
+//! negotiated the protocol feature STATUS.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

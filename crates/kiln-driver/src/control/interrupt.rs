@@ -81,8 +81,8 @@ impl Shared {
         port.ring.enable_interrupt(1)
     }
 
-    /// In poll mode, takes answers from the ring until it is idle, because the threads that had
-    /// polled for them stopped polling when the previous device disconnected.
+    /// In poll mode, collects the answers to resubmitted requests until the ring is idle. The
+    /// threads that made these requests stopped polling when the previous device disconnected.
     pub(crate) fn catch_up(self: &Arc<Self>, generation: u64) {
         loop {
             let mut over = Vec::new();

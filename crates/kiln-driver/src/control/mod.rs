@@ -2,9 +2,9 @@
 //!
 //! | mode | behaviour |
 //! |---|---|
-//! | `poll` | one lock, held while watching the used ring, as Linux did before 5.19 |
-//! | `wait` | submits under the lock, releases it, and sleeps until the interrupt wakes the thread |
-//! | `async` | submits with a callback that the interrupt calls; many requests are in flight |
+//! | `poll` | holds the lock while it watches the used ring, as Linux did before 5.19 |
+//! | `wait` | submits under the lock, releases it, and sleeps until an interrupt wakes the thread |
+//! | `async` | submits many requests at once, with callbacks that the interrupt thread calls |
 //!
 //! Requests that are unanswered when the device disconnects are submitted to the next device,
 //! except requests to close sessions: the disconnect closes all sessions.
@@ -29,7 +29,7 @@ use crate::sleepers::{Sleepers, Woken};
 
 use state::{Held, State};
 
-/// Number of times the used ring is checked between two checks of the clock.
+/// Number of checks of the used ring per check of the clock.
 const LOOKS: u32 = 1 << 10;
 
 /// How threads wait for the device's answers.
@@ -37,8 +37,8 @@ const LOOKS: u32 = 1 << 10;
 pub enum Mode {
     /// Threads spin while holding the lock. Interrupts are disabled.
     Poll,
-    /// Threads sleep until an interrupt wakes them, or pass a callback that is called on an
-    /// interrupt.
+    /// Threads either sleep until an interrupt wakes them, or submit requests with callbacks that
+    /// the interrupt thread calls.
     Wait,
 }
 
@@ -47,7 +47,7 @@ pub enum Mode {
 pub struct Counts {
     /// Number of times the driver notified the device.
     pub kicks: u64,
-    /// Number of times the device interrupted.
+    /// Number of times that the interrupt handler ran.
     pub interrupts: u64,
     /// Number of times that a thread yielded its core because another thread held the lock for too
     /// long.
@@ -69,8 +69,8 @@ pub(crate) struct Shared {
     linger: Duration,
     /// Number of failed attempts to take the lock before a thread yields its core.
     spins: u32,
-    /// Set when the device disconnects. A polling thread checks this flag, because it holds the
-    /// lock while it watches the ring.
+    /// Set when the device disconnects. A polling thread holds the lock while it watches the ring,
+    /// so it learns of the disconnect from this flag.
     gone: AtomicBool,
     interrupts: AtomicU64,
     yields: AtomicU64,
@@ -221,7 +221,6 @@ impl Shared {
         let kick = held.publish();
         drop(held);
         if let Some(kick) = kick {
-            // If the counter is full, the device has already been notified.
             kick.ring();
         }
         self.finish_all(refused);
@@ -249,8 +248,7 @@ impl Shared {
         let mut looks = 0_u32;
         while over.is_empty() {
             match held.land() {
-                // The answer belongs to an earlier request, for example to one that its thread has
-                // abandoned.
+                // The answer belongs to an earlier request, such as one whose thread has timed out.
                 Ok(Some(landed)) if !landed.waiter.is_parked_on(completion) => {
                     let (mut batch, mut woken) = (Batch::new(self.closer()), Woken::default());
                     finish(landed, &mut batch, &mut woken);

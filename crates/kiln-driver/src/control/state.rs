@@ -111,8 +111,8 @@ impl State {
         }
     }
 
-    /// Publishes the requests in the ring. If the device wants to be notified, returns the kick
-    /// that the caller must signal.
+    /// Publishes the requests in the ring. If the device wants to be notified, returns the
+    /// [`Kick`] that the caller must ring.
     pub(super) fn publish(&mut self) -> Option<Arc<Kick>> {
         let port = self.port.as_mut()?;
         if !port.ring.publish() {
@@ -141,7 +141,7 @@ impl State {
     }
 
     /// Puts the queue into a permanent error state. Returns all unanswered requests with this
-    /// error; later requests get the same error.
+    /// error. Later requests fail with the error from the first call.
     pub(super) fn fail(&mut self, error: Error) -> Vec<Landed<Waiter>> {
         let flights = self.port.take().map(Port::into_flights).unwrap_or_default();
         let waiting = flights.into_iter().chain(self.backlog.drain(..));

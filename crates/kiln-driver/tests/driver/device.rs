@@ -250,8 +250,8 @@ impl VhostUserBackend for Backend {
     }
 }
 
-/// A device that serves one driver after another. Its behaviour towards each driver is the next
-/// [`Conduct`] in a list.
+/// A device that serves one connection after another. For each connection, it takes the next
+/// [`Conduct`] from a list.
 pub(crate) struct Device {
     path: PathBuf,
     pub lies: Arc<AtomicU32>,

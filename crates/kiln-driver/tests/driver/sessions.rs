@@ -1,4 +1,4 @@
-//! Tests the control queue with an honest device.
+//! Tests the control queue against a device that behaves correctly.
 
 use std::sync::mpsc::channel;
 use std::thread;

@@ -1,6 +1,6 @@
-//! Allocates a CPU's memory: a separate mapping or, once a kernel tree is loaded, one of the tree's
-//! areas. In an area, the tree's per-CPU data follows the CPU's own data. When a CPU is dropped,
-//! its memory is kept for the next CPU with the same number.
+//! Allocates the memory of each CPU. By default, a CPU gets its own mapping. Once a kernel tree is
+//! loaded, a CPU gets one of the tree's areas, where the tree's per-CPU data follows the CPU's own
+//! data. When the CPU is dropped, its mapping is freed, but an area can be used by another CPU.
 
 use std::io;
 use std::ptr::NonNull;
@@ -29,9 +29,11 @@ pub struct Areas {
     pub start: GateFn,
 }
 
-// SAFETY: the structure contains addresses only; `TAKEN` keeps two CPUs from using the same area.
+// SAFETY: the structure contains only addresses and numbers. `TAKEN` ensures that no two CPUs use
+// the same area.
 unsafe impl Send for Areas {}
-// SAFETY: the structure contains addresses only; `TAKEN` keeps two CPUs from using the same area.
+// SAFETY: the structure contains only addresses and numbers. `TAKEN` ensures that no two CPUs use
+// the same area.
 unsafe impl Sync for Areas {}
 
 static AREAS: OnceLock<Areas> = OnceLock::new();
@@ -64,8 +66,10 @@ pub(super) enum Memory {
 }
 
 impl Memory {
-    /// Allocates memory for CPU `number`, with `tail` bytes after the CPU's own data. If areas are
-    /// set, `None` selects any free area. Without areas, several CPUs may share a number.
+    /// Allocates memory for CPU `number` and returns it with the CPU's actual number. If areas have
+    /// been set, the memory is the area with this number or, for `None`, the first free area.
+    /// Otherwise, the memory is a new mapping with `tail` bytes after the CPU's own data, `None`
+    /// means 0, and several CPUs may have the same number.
     pub(super) fn new(number: Option<u32>, tail: usize) -> io::Result<(Memory, u32)> {
         if let Some(areas) = AREAS.get() {
             return areas.take(number);
@@ -82,15 +86,15 @@ impl Memory {
     pub(super) fn base(&self) -> NonNull<u8> {
         match self {
             Memory::Own { map, .. } => map.base(),
-            // SAFETY: the address is inside the areas, which the caller of `set_areas` promised to
-            // be valid.
+            // SAFETY: the address is inside the areas. The caller of `set_areas` promised that they
+            // are valid.
             Memory::Area { areas, number } => unsafe {
                 areas.base.add(*number as usize * areas.size)
             },
         }
     }
 
-    /// Returns the size in bytes of the memory from [`super::Cpu::TAIL`] on.
+    /// Returns the number of bytes available at [`super::Cpu::TAIL`].
     pub(super) fn tail(&self) -> usize {
         match self {
             Memory::Own { tail, .. } => *tail,

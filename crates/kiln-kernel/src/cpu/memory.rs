@@ -1,5 +1,5 @@
-//! The memory of a CPU: its own data, followed by a hosted tree's data; its tasks; and the tasks'
-//! stacks, with a guard page on either side of each.
+//! Memory mappings for a CPU. One holds the CPU's own data, followed by a hosted tree's data.
+//! Others hold the CPU's tasks and their stacks. Each stack has a guard page on either side.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -58,7 +58,7 @@ pub(crate) fn leak_pages(bytes: usize) -> &'static [AtomicU64] {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: `new` has mapped the memory, and the CPU that used it has stopped.
+        // SAFETY: `new` mapped the memory, and the CPU that used it has stopped.
         unsafe { libc::munmap(self.at.as_ptr().cast(), self.len) };
     }
 }

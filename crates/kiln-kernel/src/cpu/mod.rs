@@ -110,8 +110,8 @@ impl Host {
 /// The calling thread, acting as a CPU.
 pub struct Cpu {
     host: Box<Host>,
-    /// Lengths in TSC ticks of the sections that [`Cpu::keep_sections`] records. Each is the
-    /// minimum over all runs.
+    /// Section lengths in TSC ticks, as returned by [`Cpu::least_sections`]. Elements that have not
+    /// been recorded are `u64::MAX`.
     least: Vec<u64>,
     memory: Memory,
     _tasks: Mapping,
@@ -188,9 +188,9 @@ impl Cpu {
         self.memory.base().as_ptr()
     }
 
-    /// Returns the [`Config::tail`] bytes after the CPU's own data, which start at [`Cpu::TAIL`].
+    /// Returns the CPU's tail, which starts at [`Cpu::TAIL`], after the CPU's own data.
     pub fn tail(&mut self) -> &mut [u8] {
-        // SAFETY: `boot` has mapped this many bytes after the CPU's own data.
+        // SAFETY: the CPU's memory contains this many bytes at `TAIL`.
         unsafe { std::slice::from_raw_parts_mut(self.base().add(Cpu::TAIL), self.memory.tail()) }
     }
 
@@ -218,8 +218,8 @@ impl Cpu {
     }
 
     fn histogram(&self, which: u32) -> Histogram {
-        // SAFETY: the pointer points into the CPU's own memory, which only this thread writes.
-        // `which` is a valid number.
+        // SAFETY: `which` is a valid histogram number, so the pointer is not null. It points into
+        // the CPU's own memory. Only this thread writes there.
         unsafe { Histogram::from(&*sys::kiln_cpu_histogram(self.raw(), which)) }
     }
 
@@ -229,9 +229,9 @@ impl Cpu {
         unsafe { sys::kiln_cpu_reset_stats(self.raw()) }
     }
 
-    /// Times every FPU section from now on, instead of only a sample of the short ones. This slows
-    /// short sections down. After each [`Cpu::reset_stats`], records the lengths of the first
-    /// `room` sections.
+    /// Enables timing of every FPU section, and recording of the first `room` section lengths after
+    /// each [`Cpu::reset_stats`]. By default, only a sample of the short sections is timed, because
+    /// the timing slows them down.
     pub fn keep_sections(&mut self, room: usize) {
         self.least = vec![u64::MAX; room];
         let least = self.least.as_mut_ptr();
@@ -240,9 +240,10 @@ impl Cpu {
         unsafe { sys::kiln_cpu_keep_sections(self.raw(), least, room) }
     }
 
-    /// Returns the minimum length in TSC ticks of the first, second, ... section after a
-    /// [`Cpu::reset_stats`], over all runs since [`Cpu::forget_sections`]. Taking the minimum
-    /// filters out disturbances, because they rarely hit the same section in every run.
+    /// Returns the recorded section lengths in TSC ticks. A run starts with [`Cpu::reset_stats`],
+    /// and element n is the minimum length of the run's section n, counted from 0, over all runs
+    /// since [`Cpu::forget_sections`]. Taking the minimum filters out disturbances, because they
+    /// rarely hit the same section in every run.
     pub fn least_sections(&self) -> &[u64] {
         let least = &self.least;
         let known = least.partition_point(|&ticks| ticks != u64::MAX);
@@ -254,8 +255,8 @@ impl Cpu {
         self.least.fill(u64::MAX);
     }
 
-    /// Plants a fault to test the detectors: nested sections on this CPU save their state in the
-    /// area of another CPU, `owner`.
+    /// Plants a fault to test the detectors. From now on, nested sections on this CPU save their
+    /// state in another CPU's area, `owner`.
     #[doc(hidden)]
     pub fn share_nested_area(&mut self, owner: NestedArea) {
         // SAFETY: the area belongs to a CPU that the test keeps alive for as long as the area is
@@ -298,9 +299,9 @@ impl Drop for Cpu {
     }
 }
 
-/// Wipes the copy of the calling thread's registers that its last FPU section saved. The registers
-/// may have held a key that the thread copied before the section. Does nothing if the thread is not
-/// a CPU.
+/// Wipes the registers that the calling thread's last FPU section saved in memory. They may contain
+/// parts of a key, for example if the thread had just copied the key. Does nothing if the thread is
+/// not a CPU.
 pub fn wipe_saved_registers() {
     let host = HOST.get();
     if !host.is_null() {

@@ -29,9 +29,10 @@ impl Scheduler {
         }
     }
 
-    /// Returns, for a machine with `cpus` CPUs, the base slice of EEVDF or minimum granularity of
-    /// CFS, the latency of CFS, and the wakeup granularity of CFS, all in microseconds. Linux
-    /// multiplies these values by 1 + log2 of the number of CPUs, but counts at most eight CPUs.
+    /// Returns the scheduler's default times on a machine with `cpus` CPUs, in microseconds. For
+    /// CFS, these are the minimum granularity, the latency and the wakeup granularity. For EEVDF,
+    /// they are the base slice and two zeros. Linux multiplies these values by 1 + log2 of the
+    /// number of CPUs, but counts at most eight CPUs.
     pub(crate) fn times_us(self, cpus: u32) -> [u64; 3] {
         let factor = u64::from(1 + cpus.clamp(1, 8).ilog2());
         let times = match self {

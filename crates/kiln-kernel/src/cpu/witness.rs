@@ -1,8 +1,8 @@
-//! Detects, without using a clock, that the host took the CPU away from this thread.
+//! Detects when the host takes the CPU away from this thread, without using a clock.
 //!
 //! The thread registers a pointer to a restartable sequence (rseq(2)) that it never executes. The
 //! host's kernel clears this pointer when it preempts the thread, migrates it, or delivers a signal
-//! to it. If the pointer is clear at the end of an FPU section, the section was therefore
+//! to it. A pointer that is clear at the end of an FPU section therefore shows that the section was
 //! disturbed.
 
 use std::ffi::c_void;

@@ -116,9 +116,10 @@ impl Transform {
         check(raw.err)
     }
 
-    /// Makes one in-place request from task context, to an skcipher or an AEAD. The scatterlist has
-    /// one entry for each of `pieces`, which together hold `assoclen` bytes of associated data, the
-    /// text and, for an AEAD, the tag. `len` counts the text and, for decryption, the tag.
+    /// Makes one in-place skcipher or AEAD request from task context. Each of `pieces` becomes one
+    /// entry of the scatterlist. Together, the pieces hold `assoclen` bytes of associated data, the
+    /// text and, for an AEAD, the tag. `len` is the length of the text, plus that of the tag for
+    /// AEAD decryption.
     ///
     /// # Errors
     /// Fails with the error of the request: [`Errno::BAD_MESSAGE`] if a tag is wrong, and
@@ -210,9 +211,9 @@ macro_rules! transforms {
         pub struct $name(Transform);
 
         impl $name {
-            /// Opens the driver called `name`. If no driver has this name, opens the driver with
-            /// the highest priority for the algorithm called `name`. In the bits that are set in
-            /// `mask`, the driver's flags must equal `flags`.
+            /// Opens the driver called `name`. If no driver has this name, opens the preferred
+            /// driver for the algorithm called `name`. Only drivers whose flags match `flags` in
+            /// every bit that is set in `mask` are considered.
             pub fn open(name: &str, flags: u32, mask: u32) -> Result<$name, Errno> {
                 Transform::open_in(Api::get_linked(), $kind, name, flags, mask).map($name)
             }
@@ -235,9 +236,9 @@ macro_rules! transforms {
 }
 
 transforms! {
-    /// A transform for an skcipher.
+    /// A transform for an skcipher, which encrypts without authentication.
     Skcipher: Kind::Skcipher;
-    /// A transform for an AEAD.
+    /// A transform for an AEAD, which encrypts the text and authenticates it with a tag.
     Aead: Kind::Aead;
     /// A transform for a hash. Hashes are synchronous in any context.
     Shash: Kind::Hash;
@@ -321,8 +322,8 @@ impl Shash {
     /// [`Errno::INVALID`] if the state is not valid.
     ///
     /// # Panics
-    /// If `state` is shorter than the algorithm's states, or `imp` is not the driver of this
-    /// transform.
+    /// If `state` is shorter than an exported state of `imp`, or this transform uses a driver other
+    /// than that of `imp`.
     pub fn resume(
         &mut self,
         imp: Impl,

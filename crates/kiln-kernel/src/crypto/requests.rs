@@ -32,7 +32,7 @@ pub struct Repeat<'a> {
     pub src: &'a [(*mut u8, usize)],
     /// Destination pieces. For an in-place request, they are the same as `src`.
     pub dst: &'a [(*mut u8, usize)],
-    /// IV of the first request. Overwritten with the IV that the last request leaves.
+    /// IV of the first request. Each request updates it in place for the next one.
     pub iv: &'a mut [u8],
     /// Buffer for a hash's digest.
     pub digest: &'a mut [u8],
@@ -169,8 +169,8 @@ impl Driver {
         let fresh = repeat.iv.to_vec();
         let in_place = hash || repeat.src == repeat.dst;
         let mut from = scatterlist(repeat.src);
-        // Use the source for a hash, which has no destination: the destination list must not be
-        // empty.
+        // A hash has no destination, but `scatterlist` does not accept an empty list. Pass the
+        // source instead.
         let mut to = scatterlist(if in_place { repeat.src } else { repeat.dst });
         let m = sys::Messages {
             dst: repeat.digest.as_mut_ptr(),

@@ -54,10 +54,11 @@ pub struct Plan {
     pub phase_end: [u64; 3],
     /// Size of a receiver's anti-replay window, in sequence numbers.
     pub window: u32,
-    /// Number of sectors after which the task sends another packet; 0 means that it sends none.
+    /// The task sends one packet each time it has encrypted this many sectors. If this is 0, it
+    /// sends none.
     pub own_every: u32,
-    /// Interval between interrupts in nanoseconds. If an actual interval is more than three times
-    /// this long, the excess counts as time that the host took away.
+    /// Nominal interval between interrupts, in nanoseconds. If an actual interval is more than
+    /// three times as long, the difference between the two counts as time that the host took away.
     pub irq_ns: u64,
     /// Time in nanoseconds to spin before making the request for each packet from the card. The
     /// delay stands in for the network stack, which is not modelled.
@@ -69,7 +70,7 @@ pub struct Plan {
 /// Packet and request counts for one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
-    /// Number of sequence numbers that were assigned.
+    /// Number of packets that were assigned a sequence number.
     pub sent: u64,
     /// Number of completed requests.
     pub done: u64,
@@ -122,7 +123,7 @@ pub struct Sample {
     pub bytes: u64,
     /// Packets that have arrived so far.
     pub arrived: u64,
-    /// Packets dropped so far.
+    /// Sum of [`Flow::dropped`] over both flows so far.
     pub dropped: u64,
     /// Packets rejected by the receiver so far.
     pub lost: u64,
@@ -393,7 +394,7 @@ impl Esp {
         self.user.corrupted = 0;
         let raw: *mut sys::EspLoad = &raw mut *self.raw;
         // SAFETY: the functions take a pointer to this structure, which stays attached only until
-        // this method returns. The flag is read as volatile, because interrupts write it.
+        // this method returns. Interrupts write the flag, so it needs a volatile read.
         unsafe {
             cpu::gate(sys::kiln_esp_attach, raw.cast());
             while !ptr::read_volatile(&raw const (*raw).over) {

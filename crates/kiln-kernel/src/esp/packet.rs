@@ -8,9 +8,9 @@ pub const HEADER: usize = 8;
 /// Size in bytes of the integrity check value, which is a full GCM tag or half of an HMAC-SHA-256
 /// digest (RFC 4868).
 pub(crate) const ICV: usize = 16;
-/// Value of the "next header" field, which indicates that the tunnel carries IPv4.
+/// The "next header" value of a tunnel that carries IPv4 packets.
 const NEXT_HEADER: u8 = 4;
-/// Maximum payload size in bytes, which corresponds to a jumbo frame.
+/// Maximum payload size in bytes, enough for a jumbo frame.
 pub const MAX_PAYLOAD: usize = 9216;
 
 /// The algorithms that encrypt and authenticate packets.
@@ -18,8 +18,8 @@ pub const MAX_PAYLOAD: usize = 9216;
 pub enum Transform {
     /// `rfc4106(gcm(aes))` with 256-bit keys. `seqiv` generates the IVs of outgoing packets.
     Rfc4106,
-    /// `authenc(hmac(sha256),cbc(aes))` with 256-bit keys and 128-bit tags; packets carry their
-    /// IVs.
+    /// `authenc(hmac(sha256),cbc(aes))` with 256-bit keys and 128-bit tags. Each packet carries its
+    /// own IV.
     CbcHmac,
 }
 
@@ -40,8 +40,8 @@ impl Transform {
         }
     }
 
-    /// Returns the padding unit in bytes. Padding makes the total length of payload and trailer a
-    /// multiple of this unit.
+    /// Returns the alignment in bytes. Padding rounds the total length of payload and trailer up to
+    /// a multiple of it.
     fn unit(self) -> usize {
         match self {
             Transform::Rfc4106 => 4,
@@ -49,8 +49,8 @@ impl Transform {
         }
     }
 
-    /// Returns the length in bytes of a request's associated data. With `seqiv`, the IV counts as
-    /// text, not as associated data.
+    /// Returns the length in bytes of a request's associated data. With `seqiv`, the IV is part of
+    /// the text, not of the associated data.
     pub(super) fn assoc_len(self) -> usize {
         match self {
             Transform::Rfc4106 => HEADER,
@@ -64,7 +64,7 @@ impl Transform {
     }
 }
 
-/// A key, and the scalar implementations that compute the expected results.
+/// Builds and encrypts the expected packets with one key, using scalar implementations.
 pub struct Sealer {
     transform: Transform,
     raw: Vec<u8>,
@@ -82,7 +82,8 @@ fn open(alg: &str, key: &[u8]) -> (Impl, Context) {
 }
 
 impl Sealer {
-    /// Generates a key with `random`, which fills a buffer with random bytes.
+    /// Creates a sealer with a random key. `random` must fill the buffer that it receives with
+    /// random bytes.
     pub fn new(transform: Transform, random: &mut dyn FnMut(&mut [u8])) -> Sealer {
         let mut bytes = [0; 64];
         random(&mut bytes);

@@ -18,8 +18,8 @@ const DEPTH: usize = 128;
 const IMAGE: u64 = 1 << 30;
 /// Maximum number of breaches to record; later breaches are dropped.
 const BREACHES: usize = 256;
-/// Factor by which the limit on idle instructions is raised during calls if registers may have to
-/// be restored on return.
+/// If registers of some functions are to be restored on return, the limit on idle instructions is
+/// multiplied by this factor during calls.
 const IN_CALLS: u64 = 64;
 /// Maximum length in bytes of a call instruction: 5 for a direct call, up to 8 for an indirect
 /// call.
@@ -75,15 +75,15 @@ pub enum Breach {
         call: u64,
         step: u64,
         function: u64,
-        /// Return address of the call. The violation was found there.
+        /// Return address of the call, where the violation was found.
         to: u64,
         register: &'static str,
     },
     /// The instruction at `address` made the frame pointer point outside the stack, so a backtrace
     /// from an interrupt after this instruction would fail.
     Frame { job: u64, address: u64 },
-    /// A section was begun while another was open. `caller` is the return address of the call that
-    /// began the section.
+    /// A section began while another was open. `caller` is the return address of the call that
+    /// began the inner section.
     Nested {
         job: u64,
         call: u64,
@@ -126,7 +126,8 @@ pub(super) struct AuditState {
     /// Address of the previous instruction, and the value of the stack pointer before that
     /// instruction was executed.
     before: (u64, u64),
-    /// Number of instructions stepped since the last instruction that was new or was interrupted.
+    /// Number of consecutive steps at instructions that have already been visited so often that
+    /// they are not interrupted again.
     idle: u64,
     /// Addresses of functions with 32-bit arguments. A set bit i in the mask means that argument i
     /// is 32 bits wide.
@@ -204,8 +205,8 @@ impl AuditState {
         // SAFETY: the structure lives as long as the audit, and the thread that shares it is
         // stopped in this handler.
         let shared = unsafe { &mut *self.shared };
-        // SAFETY: the offset is inside `struct cpu`, which begins with the head and belongs to this
-        // thread.
+        // SAFETY: `cpu` points to the head at the start of this thread's `struct cpu`, and the
+        // offset is inside that structure.
         let depth = unsafe {
             cpu.cast::<u8>()
                 .add(sys::KILN_CPU_SECTION_DEPTH as usize)
@@ -247,8 +248,8 @@ impl AuditState {
         if visits == 1 {
             shared.addresses += 1;
             let distance = rip.wrapping_sub(self.begin) as i64;
-            // Exclude Kiln's own code. Its distance from the tree exceeds `IMAGE`, and differs from
-            // process to process.
+            // Leave Kiln's own code out of the digest. It is more than `IMAGE` bytes away from the
+            // tree, at a distance that varies between processes.
             if distance.unsigned_abs() < IMAGE {
                 shared.digest = shared.digest.wrapping_add(scatter(distance as u64));
             }
@@ -273,9 +274,9 @@ impl AuditState {
         }
     }
 
-    /// Returns the number of idle instructions after which stepping ends. If the handler has
-    /// restored registers after a violation, stepping never ends: without the handler, the function
-    /// that changed the registers would crash its caller.
+    /// Returns the number of idle instructions after which stepping ends. If registers are restored
+    /// on return and a violation has been found, stepping never ends, because without the handler,
+    /// the function that changed the registers could crash its caller.
     fn patience(&self, idle: u64) -> u64 {
         match (self.restored.is_empty(), self.breaches.is_empty()) {
             (false, false) => u64::MAX,
@@ -284,8 +285,8 @@ impl AuditState {
         }
     }
 
-    /// If the previous instruction was a call or a return, records the call or checks the registers
-    /// that the function must preserve.
+    /// If the previous instruction was a call, records the call. If it was a return, checks the
+    /// registers that the function must preserve.
     fn follow_calls(&mut self, frame: &mut Frame<'_>, shared: &Audit, step: u64) {
         let (rip, rsp) = (frame.rip(), frame.register(libc::REG_RSP) as u64);
         while let Some(&call) = self.calls.last().filter(|c| c.rsp <= rsp) {
@@ -356,8 +357,8 @@ impl AuditState {
         let Ok(at) = self.narrow.binary_search_by_key(&rip, |f| f.0) else {
             return;
         };
-        // Ignore a short backward jump to the first instruction, which belongs to a loop and is not
-        // a call.
+        // A short backward jump to the first instruction belongs to a loop in the function, so it
+        // is not a call.
         if self.before.0.wrapping_sub(rip) < FAR {
             return;
         }

@@ -22,10 +22,10 @@ const LONGEST: usize = 15;
 const DISTANCE: u64 = 32;
 /// Number of copies; a power of two.
 const ROOM: usize = 1 << 12;
-/// Maximum distance between the copies and the text. An operand relative to RIP reaches 2 GiB, so
+/// Maximum distance in bytes between the copies and the text. RIP-relative operands reach 2 GiB, so
 /// copies can access memory up to 1 GiB from the text.
 const NEAR: u64 = 1 << 30;
-/// Distance between the addresses that are tried in turn when the copies are mapped.
+/// Distance in bytes between successive addresses at which [`map_near`] tries to map the copies.
 const STRIDE: u64 = 1 << 20;
 
 /// The address of an operand in memory: `base + index * scale + displacement`. Registers are given
@@ -212,8 +212,8 @@ fn decode(rip: u64, bytes: &[u8], to: u64) -> Entry {
     entry
 }
 
-/// Writes a copy of an instruction, followed by a breakpoint. Adjusts an address relative to RIP so
-/// that the copy accesses the same memory.
+/// Writes a copy of an instruction, followed by a breakpoint. If an operand is RIP-relative,
+/// adjusts its displacement so that the copy accesses the same memory.
 fn copy(decoder: &Decoder<'_>, next: &Instruction, bytes: &[u8], to: u64) -> How {
     let len = bytes.len();
     let mut text = [INT3; LONGEST + 1];

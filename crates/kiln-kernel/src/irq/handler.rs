@@ -16,7 +16,7 @@ pub(super) fn host() -> Option<&'static mut Host> {
     unsafe { Host::current().as_mut() }
 }
 
-/// Returns the signal that acts as an interrupt; timers and other cores send it.
+/// Returns the signal that acts as an interrupt. Timers and other cores send it.
 pub(super) fn irq_signal() -> i32 {
     libc::SIGRTMIN()
 }

@@ -1,5 +1,5 @@
-//! State that the signal handler uses to inject interrupts, for each kind of interrupt source. The
-//! state contains no reference to the CPU.
+//! The state that the signal handler needs to inject interrupts, with one structure per kind of
+//! interrupt source. It contains no reference to the CPU.
 
 use std::collections::BTreeSet;
 use std::ptr;
@@ -156,8 +156,8 @@ fn settime(timer: libc::timer_t, first: u64, period: u64) {
     unsafe { libc::timer_settime(timer, 0, &value, ptr::null_mut()) };
 }
 
-/// The candidate addresses for breakpoints, and the index of the address at which a breakpoint is
-/// set, if any.
+/// The addresses at which breakpoints may be set, and the index of the one where a breakpoint is
+/// currently set, if any.
 #[derive(Default)]
 pub(super) struct BreakpointState {
     addresses: Vec<u64>,
@@ -241,9 +241,9 @@ pub enum Step {
     /// `(k1, k2)`: inject before instruction k1 of the task's section, and before instruction k2 of
     /// the softirq that the first interrupt raises. The load must set `step_softirq`.
     Pair(u64, u64),
-    /// `(k1, first, end)`: inject before instruction k1 of the task's section and, in the softirq
-    /// that this interrupt raises and in the code after it, before each instruction from `first` up
-    /// to, but excluding, `end`. Stepping stops at `end`.
+    /// `(k1, first, end)`: inject before instruction k1 of the task's section. This interrupt
+    /// raises a softirq. Counting instructions from 0 in this softirq and the code after it, also
+    /// inject before each one from `first` up to, but excluding, `end`. Stepping stops at `end`.
     Nest(u64, u64, u64),
 }
 

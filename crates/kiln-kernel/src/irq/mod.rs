@@ -1,4 +1,5 @@
-//! Interrupts: host signals, delivered to `kernel/` as a CPU would deliver interrupts to ring 0.
+//! Emulates interrupts. Host signals are delivered to `kernel/` in the way that a CPU delivers
+//! interrupts to ring 0.
 //!
 //! The signal handler runs on an alternate stack with all signals blocked. Like a CPU, it writes an
 //! interrupt frame to the interrupted stack, but below the red zone. It diverts the thread to

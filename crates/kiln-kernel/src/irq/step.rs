@@ -16,7 +16,7 @@ use crate::cpu::Cpu;
 
 /// Single-stepping, which stays enabled until this value is dropped.
 pub struct Stepping {
-    /// Prevents `Send`: the stepping belongs to this thread's CPU.
+    /// Prevents `Send`, because only this thread's CPU is single-stepped.
     _here: PhantomData<*mut ()>,
 }
 
@@ -58,8 +58,8 @@ impl Stepping {
         (state.outer, state.inner)
     }
 
-    /// Returns how many interrupts were injected since the start, and how many of them were delayed
-    /// because interrupts were disabled.
+    /// Returns how many interrupts have been injected since [`Stepping::start`], and how many of
+    /// them were delayed because interrupts were disabled.
     pub fn injected(&mut self) -> (u64, u64) {
         let state = self.state();
         (state.injected, state.masked)

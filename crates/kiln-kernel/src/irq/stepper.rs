@@ -32,9 +32,9 @@ extern "C" {
     static etext: u8;
 }
 
-/// Steps one thread. Between [`Stepper::finish_step`] and [`Stepper::prepare_step`], a set trap
-/// flag in the frame means that stepping continues, regardless of what caused the trap. While the
-/// thread executes a copy, the trap flag is clear.
+/// Steps one thread. The trap flag is clear while the thread executes a copy. Between
+/// [`Stepper::finish_step`] and [`Stepper::prepare_step`], however, the flag in the frame indicates
+/// whether stepping continues, even if the trap was caused by a copy's breakpoint.
 #[derive(Default)]
 pub(super) struct Stepper {
     texts: Vec<Copies>,
@@ -90,9 +90,9 @@ impl Stepper {
         }
     }
 
-    /// Handles the end of a trap: if stepping continues, makes the thread trap after the next
-    /// instruction. Returns true if the handler has emulated this instruction, which means that the
-    /// next step is due.
+    /// Handles the end of a trap. If stepping continues, either prepares the thread to trap after
+    /// the next instruction, or emulates that instruction. Returns true if it was emulated. The
+    /// caller must then handle the next step immediately.
     pub(super) fn prepare_step(&mut self, frame: &mut Frame<'_>) -> bool {
         let rip = frame.rip();
         if !frame.is_stepping() {
@@ -150,8 +150,8 @@ fn execute(how: How, next: u64, frame: &mut Frame<'_>) -> Option<()> {
     Some(())
 }
 
-/// Pushes a word. Returns `None` if the word would be in the next lower page, where the write could
-/// fault: the fault must occur in the thread, not in this handler.
+/// Pushes a word. Returns `None` if the word would extend into the page below, because that write
+/// could fault, and the fault must occur in the thread, not in this handler.
 fn push(frame: &mut Frame<'_>, word: i64) -> Option<()> {
     let rsp = frame.register(libc::REG_RSP) as u64;
     if rsp % PAGE < 8 {

@@ -1,6 +1,6 @@
-//! Client requests to valgrind, as described in its manual under "The Client Request mechanism";
-//! the values are from memcheck.h. If the program does not run under valgrind, requests have no
-//! effect and return 0.
+//! Client requests to valgrind, which are described in the section "The Client Request mechanism"
+//! of its manual. The request codes are those in valgrind.h and memcheck.h. If the program does not
+//! run under valgrind, requests have no effect and return 0.
 
 use std::arch::asm;
 
@@ -17,7 +17,7 @@ fn request(code: u64, arguments: [u64; 3]) -> u64 {
     let block = [code, a, b, c, 0, 0];
     let answer;
     // SAFETY: on a real CPU, these instructions rotate rdi by 128 bits in total and exchange rbx
-    // with itself, so they have no effect. Under valgrind, they read `block` and write the answer
+    // with itself, so they have no effect. Under valgrind, they read `block` and write the result
     // to rdx. Memory that a request may write to is borrowed exclusively.
     unsafe {
         asm!(
@@ -45,12 +45,12 @@ pub(crate) fn errors() -> u64 {
     request(COUNT_ERRORS, [0; 3])
 }
 
-/// Marks these bytes, and everything computed from them, as secret from now on.
+/// Marks these bytes as secret. Values that are later computed from them are also secret.
 pub(crate) fn secret(bytes: &mut [u8]) {
     request(MAKE_MEM_UNDEFINED, span(bytes));
 }
 
-/// Marks these bytes as public from now on.
+/// Marks these bytes as public, so that jumps and addresses may depend on them.
 pub(crate) fn public(bytes: &mut [u8]) {
     request(MAKE_MEM_DEFINED, span(bytes));
 }

@@ -87,7 +87,7 @@ pub(crate) fn ask_in_place(
     unsafe { tfm.request(op, &mut iv, assoc, len, &list, &list, context) }.1
 }
 
-/// Returns pairs of an algorithm and a name that opens a transform for it.
+/// Returns pairs of an algorithm and the name of a transform that implements it.
 fn names() -> Vec<(&'static str, String)> {
     let mut names = vec![];
     let all = Impl::all().into_iter();

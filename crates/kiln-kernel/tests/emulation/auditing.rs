@@ -151,8 +151,8 @@ fn copy() -> &'static mut [u8] {
     }
 }
 
-/// Returns the function's answer, the number of visits to each instruction, and the number of
-/// interrupts.
+/// Audits a call to the copied function in `code`. Returns the function's return value, the number
+/// of visits to each instruction by offset, and the number of injected interrupts.
 fn audit(
     cpu: &mut Cpu,
     code: &[u8],
@@ -208,7 +208,8 @@ fn copies_report_the_steps_that_the_trap_flag_reports() {
                     assert_eq!(code, original, "the code was changed");
                     let (answer, mut visits, injected) = flag;
                     // With the trap flag, each iteration of a string instruction is one step. With
-                    // copies, the whole instruction is, so adjust the count before the comparison.
+                    // copies, all iterations together are one step. Adjust the count from the trap
+                    // flag before the comparison.
                     assert_eq!(visits.insert(repeated, 2), Some(10));
                     assert_eq!(copies.0, answer, "{a} {b}");
                     assert_eq!(copies.1, visits, "{a} {b}");
@@ -218,7 +219,7 @@ fn copies_report_the_steps_that_the_trap_flag_reports() {
                 }
             }
         }
-        // The arguments must produce several different combinations of met conditions.
+        // The arguments must lead to several different paths through the function.
         assert!(conditions.len() > 4, "{}", conditions.len());
     });
 }

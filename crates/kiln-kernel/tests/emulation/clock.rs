@@ -68,8 +68,9 @@ fn run_undisturbed(cpu: &mut Cpu, seed: u64, sections: u64) -> Stats {
     load.cpu().stats()
 }
 
-/// Tolerated number of sections disturbed by rare events other than preemption: the host also
-/// clears the witness when it migrates the thread or delivers a signal to it (rseq(2)).
+/// Maximum number of sections that may count as stolen without a context switch. The host also
+/// clears the witness when it migrates the thread or delivers a signal to it (rseq(2)), but both
+/// are rare.
 const OTHER_REASONS: u64 = 16;
 
 /// Returns the number of context switches of the calling thread, as reported by the host.

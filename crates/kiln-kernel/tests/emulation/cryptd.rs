@@ -178,8 +178,8 @@ fn at_once(m: &mut Machine) -> Result<(), String> {
     equal("answered", answers, vec![])
 }
 
-/// Interrupts arrive in sections of a load, and their softirqs make requests that need sections.
-/// Requests that find the FPU in use must complete later, with correct results.
+/// Interrupts the FPU sections of a load. The resulting softirqs make requests that also need an
+/// FPU section. Requests that find the FPU in use must complete later, with correct results.
 #[test]
 fn what_finds_the_fpu_taken_is_answered_later_and_right() {
     run_alone(|seed| {

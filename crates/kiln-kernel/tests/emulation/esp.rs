@@ -142,8 +142,8 @@ fn cfs(slice_us: u64, wakeup_us: u64) -> Config {
     }
 }
 
-/// Returns the time in nanoseconds that a packet takes without interrupts. Uses the shortest of
-/// several runs, which the host is unlikely to have interrupted.
+/// Returns how many nanoseconds it takes to process a packet without interrupts. This is the
+/// minimum of several runs, because the host is unlikely to have interrupted the fastest run.
 fn price_ns(cpu: &mut Cpu, seed: u64) -> f64 {
     let p = policy("bh-off");
     p.set(cpu);
@@ -163,9 +163,9 @@ fn the_collapse_moves_with_the_slice_unless_wake_ups_preempt() {
             return println!("SKIPPED: no SIMD tier here, so nothing goes to cryptd");
         }
         let mut cpu = boot();
-        // The packets take at most 6 % of a core, so that the kworker keeps up if slices are short.
-        // The times depend on the rate, so that 6,000 packets arrive during a long slice, and
-        // 60,000 during the high load.
+        // Processing the packets takes at most 6 % of a core, so that the kworker keeps up if
+        // slices are short. The long slice lasts until 6,000 packets have arrived at the high rate,
+        // and the phase of high load lasts until 60,000 have arrived.
         let price_ns = price_ns(&mut cpu, seed);
         let rate = (0.06e9 / price_ns).min(300_000.0) as u64;
         let (long_us, ms) = (6_000_000_000 / rate, [10, 60_000_000 / rate, 30]);
@@ -197,8 +197,8 @@ fn the_collapse_moves_with_the_slice_unless_wake_ups_preempt() {
     });
 }
 
-/// Returns how many packets a receiver must reject if their sequence numbers arrive in the order of
-/// `log`. Uses a set of sequence numbers instead of bit masks.
+/// Returns how many packets a receiver must reject if packets arrive with the sequence numbers in
+/// `log`, in that order. Unlike the receiver, uses a set of sequence numbers instead of bit masks.
 fn refused(log: &[u32], window: u64) -> u64 {
     let (mut top, mut seen, mut lost) = (0, HashSet::new(), 0);
     for &n in log {

@@ -1,6 +1,6 @@
 //! Tests a policy from outside `kernel/`, like the ones that hosted trees provide. Its functions
-//! report where the FPU is usable, and save and restore registers. If they fail to save registers,
-//! the interrupts that Kiln injects must reveal this.
+//! report where the FPU is usable, and save and restore registers. If these functions fail to save
+//! registers, the tests must detect corrupted results under the interrupts that Kiln injects.
 
 use std::arch::asm;
 use std::cell::UnsafeCell;
@@ -241,7 +241,8 @@ fn a_foreign_policy_answers_for_itself_in_every_context() {
     });
 }
 
-/// Interrupts the sections of a load with breakpoints. Returns the number of corrupted results.
+/// Runs a load and uses breakpoints to interrupt it inside its sections. Returns the number of
+/// corrupted results.
 fn breakpoints(ops: &'static FpuOps, seed: u64, task: TaskWork, wanted: u64) -> u64 {
     let (mut cpu, p) = boot_with(ops);
     let mut rate = Rate::default();
@@ -299,8 +300,8 @@ fn a_foreign_policy_that_forgets_a_switch_is_caught() {
             cpu.configure(&config(true, 100));
             let mut plan = plan(TaskWork::Keep { seed, spins: 0 }, seed);
             plan.second = Some((best_impl(), messages(seed, Op::Encrypt, 512, 8)));
-            // The kernel entries open no sections, so the registers hold the user's state when a
-            // task switch occurs on return.
+            // The kernel entries open no sections. If a task switch occurs on return to user mode,
+            // the registers therefore still hold the user's state.
             let counts = interrupted(&mut cpu, plan, Arrivals::Periodic(10_000.0), |load| {
                 repeat_until("switches", || {
                     load.run(0);

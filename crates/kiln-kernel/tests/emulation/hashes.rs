@@ -16,7 +16,7 @@ fn key_for(alg: &str, bytes: &[u8]) -> Vec<u8> {
     let sizes = oracle(alg).key_sizes();
     let len = match sizes.last() {
         None => 0,
-        // Use a key of at most 20 bytes, which does not exceed the block size of any hash.
+        // Limit the key to 20 bytes, so that it does not exceed the block size of any hash.
         Some(&most) if sizes.contains(&20) => most.min(20),
         Some(&most) => most,
     };
@@ -79,8 +79,9 @@ fn digests_agree_in_every_context() {
     });
 }
 
-/// Counters in the exported states of hashes: algorithm, offset, largest value that hashing a
-/// message can produce, and size in bytes.
+/// Counters in the exported states of hashes. Each entry gives the algorithm, the counter's offset,
+/// the largest value that the counter can reach when a message is hashed, and the counter's size in
+/// bytes.
 const COUNTERS: [(&str, usize, u64, usize); 8] = [
     ("cmac(aes)", 32, 16, 8),
     ("ghash", 16, 15, 8),

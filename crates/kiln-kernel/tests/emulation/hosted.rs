@@ -132,7 +132,7 @@ fn many_tasks_wait_for_each_other() {
         // ksoftirqd and the kworker.
         assert_eq!(DEPTH_REACHED.load(SeqCst), TASKS);
         assert_eq!(TURNS.load(SeqCst), ROUNDS * TASKS);
-        // Repeat the test, because tasks that have exited must free their slots.
+        // Run the test again to check that the exited tasks have freed their slots.
         TURNS.store(0, SeqCst);
         kernel(&mut cpu, all);
         assert_eq!(DEPTH_REACHED.load(SeqCst), TASKS);
@@ -344,7 +344,8 @@ fn a_trees_own_sections_are_counted_and_timed() {
                     kiln_section_enter(&section);
                     kiln_section_leave();
                 }
-                // Open more sections than the nesting limit, and end more than were opened.
+                // Nest sections more deeply than the limit allows, and then end more sections than
+                // were opened.
                 for _ in 0..20 {
                     kiln_section_time(&mut section);
                     kiln_section_enter(&section);
@@ -406,9 +407,9 @@ fn ticks_and_idleness_are_told() {
     });
 }
 
-/// A tree may count preemption in its own variable and disable softirqs without a call, as Linux
-/// has done since 7.2. Softirqs must then wait for the call that enables them, after which the
-/// CPU's count must be zero.
+/// A tree may keep the preempt count in its own variable and disable softirqs without calling Kiln,
+/// as Linux has done since 7.2. Softirqs must then wait until the tree makes the call that enables
+/// them. After that call, the CPU's own preempt count must be zero.
 #[test]
 fn a_count_of_the_trees_own_keeps_softirqs_out() {
     run_alone(|_| {

@@ -1,5 +1,6 @@
-//! Tests loads with operations that may complete asynchronously, like requests to a crypto API. The
-//! load must wait for the results, check and count them, and observe the order of completion.
+//! Tests loads whose operations may complete asynchronously, as crypto API requests can. The load
+//! must wait for the results, check and count them, and also count operations that complete out of
+//! order.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -38,7 +39,7 @@ enum Fault {
 
 type Done = unsafe extern "C" fn(*mut c_void, i32);
 
-/// A request; the helper has one per slot.
+/// A request. The helper has one request for each slot.
 #[repr(C)]
 struct Request {
     calls: Calls,
@@ -240,7 +241,7 @@ fn softirqs_answers_come_later_right_and_in_order() {
             let counts = softirqs(seed, 64, "legacy", full, |_| (), enough);
             assert_clean("a helper under legacy", &counts);
             assert_eq!((counts.reordered, counts.errors), (0, 0));
-            // Under a policy that allows the FPU in softirqs, no request must be deferred.
+            // Under a policy that allows the FPU in softirqs, requests must not be deferred.
             let counts = softirqs(seed, 64, "nested", full, |_| (), |c| c.softirq_ops >= 2_000);
             assert_clean("a helper under nested", &counts);
             assert_eq!((counts.async_punts, counts.dropped), (0, 0));

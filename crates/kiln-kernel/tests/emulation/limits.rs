@@ -166,8 +166,9 @@ fn addresses(len: usize, usable: usize) -> &'static mut [u8] {
     }
 }
 
-/// Tries to seal and to open a text of `len` bytes in inaccessible memory, with tag and associated
-/// data in separate buffers or next to the text. Returns the four return values.
+/// Tries to encrypt and to decrypt a text of `len` bytes in inaccessible memory. Each operation is
+/// tried twice: with the tag and the associated data in separate buffers, and with both next to the
+/// text. Returns the return values of the four calls.
 fn refused(imp: Impl, len: usize) -> [u64; 4] {
     let ctx = KeyContext::new(imp, &vec![5; imp.key_sizes()[0]]).expect("a right key");
     let src = addresses(len + BLOCK, 0);

@@ -257,8 +257,8 @@ pub(crate) fn interrupted(
     load.counts()
 }
 
-/// Configures a CPU with slices of `slice_us` and task switches that take no time. Ticks are
-/// frequent enough that some task switches occur inside a section.
+/// Returns a configuration in which slices last `slice_us` microseconds and task switches take no
+/// time. Ticks are frequent enough that some task switches occur inside a section.
 pub(crate) fn config(preempt_full: bool, slice_us: u64) -> Config {
     Config {
         preempt_full,

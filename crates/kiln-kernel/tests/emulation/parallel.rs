@@ -71,8 +71,8 @@ fn two_cpu_load(cpu: &mut Cpu, p: Policy, seed: u64) -> Rate {
     rate
 }
 
-/// Both CPUs must get an instance of a template, no matter which CPU creates the instance and when
-/// the other CPU frees it.
+/// Two CPUs repeatedly open and free an instance of the same template. Opening must always succeed,
+/// no matter which CPU created the instance or when the other CPU frees it.
 #[test]
 fn two_cpus_make_and_drop_one_instance() {
     run_alone(|_| {
@@ -85,8 +85,8 @@ fn two_cpus_make_and_drop_one_instance() {
     });
 }
 
-/// Both CPUs must get an instance that wraps another instance, although the other CPU may free the
-/// inner instance at any time.
+/// Opening an instance that wraps another instance must succeed on both CPUs, although the other
+/// CPU may free the inner instance at any time.
 #[test]
 fn two_cpus_make_and_drop_nested_instances() {
     run_alone(|seed| {

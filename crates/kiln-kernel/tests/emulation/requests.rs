@@ -268,8 +268,8 @@ fn a_million_requests_agree_with_the_primitive() {
     });
 }
 
-/// Names, flags and priorities must be the same as in Linux, even for callers that exclude
-/// asynchronous algorithms.
+/// A lookup must find a driver with the same name, flags and priority as in Linux. This includes
+/// lookups by callers that exclude asynchronous algorithms.
 #[test]
 fn algorithms_are_found_as_linux_has_them() {
     run_alone(|_| {

@@ -132,8 +132,8 @@ fn interrupts_outside_the_gate_never_schedule() {
             });
             let after = load.cpu().stats();
             assert_eq!(after.switches, before.switches);
-            // Tolerate some late interrupts, which arrived during the softirq of an earlier
-            // interrupt and not in user mode.
+            // Tolerate a few late interrupts that arrived while an earlier interrupt's softirq was
+            // running, instead of in user mode.
             let (all, user) = (after.irqs - before.irqs, after.irqs_user - before.irqs_user);
             assert!(all - user <= all / 10, "{user} of {all} found user mode");
             assert!(after.softirqs >= before.softirqs + 1_000, "softirqs do run");
@@ -171,7 +171,7 @@ fn with_slice(scheduler: Scheduler, slice_us: u64) -> Config {
     }
 }
 
-/// Configures CFS with a latency period that does not exceed its wakeup granularity.
+/// Returns a CFS configuration in which the latency period does not exceed the wakeup granularity.
 fn short_latency() -> Config {
     let cfs = Config::for_scheduler(Scheduler::Cfs61, 1);
     Config {
@@ -247,8 +247,8 @@ fn a_task_with_lag_preempts_under_eevdf() {
     });
 }
 
-/// A wakeup after 1.5 ms comes after the end of the base slice on a machine with one CPU, but
-/// before the end of the base slice on a machine with eight CPUs.
+/// The base slice is longer on a machine with more CPUs. A task that wakes up after 1.5 ms must
+/// therefore preempt on a machine with one CPU, but not on a machine with eight CPUs.
 #[test]
 fn a_slice_is_scaled_by_cpus() {
     run_alone(|_| {

@@ -15,8 +15,8 @@ fn assert_served(storm: &Storm) {
     assert_eq!((storm.count_before, storm.count_after), (0, 0), "{storm:?}");
 }
 
-/// Repeats a storm until its first loop serves all softirqs, but runs it at most 20 times. The loop
-/// also ends after 2 ms, so it serves fewer softirqs if the host takes the CPU away for that long.
+/// Runs a storm up to 20 times, until its first loop serves all softirqs. The loop also ends after
+/// 2 ms, so it serves fewer softirqs if the host suspends the CPU for that long.
 #[track_caller]
 fn run_in_one_loop(cpu: &mut Cpu, storm: Storm) -> Storm {
     let mut last = storm;
@@ -43,7 +43,7 @@ fn ten_restarts_then_ksoftirqd() {
         assert_served(&storm);
         let stats = cpu.stats();
         println!("{storm:?}\n{stats:?}");
-        // The loop serves ten softirqs, or fewer if the host takes the CPU away for 2 ms.
+        // The loop serves ten softirqs, or fewer if the host suspends the CPU for 2 ms.
         assert!((1..=10).contains(&storm.first_loop), "{storm:?}");
         assert_eq!(storm.by_ksoftirqd, storm.served - storm.first_loop);
         // Each loop serves at most ten softirqs, and every loop except the last defers the rest.
@@ -146,8 +146,8 @@ fn a_raise_over_a_softirq_waits_for_its_end() {
             assert_eq!(stats.softirqs, u64::from(storm.raises));
             (stats.softirqs_behind, us)
         };
-        // The task's interrupt raises the first softirq; each of the others is raised while a
-        // softirq runs.
+        // The task's interrupt raises the first softirq. Every other softirq is raised while an
+        // earlier softirq runs.
         let (behind, late) = run(storm);
         assert_eq!(behind, 999);
         assert!(late >= f64::from(SPIN_US) / 2.0, "{late}");

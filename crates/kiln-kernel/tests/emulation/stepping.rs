@@ -36,8 +36,8 @@ fn two_traces_of_an_operation_are_the_same() {
                     let mut kinds = traces.clone();
                     kinds.sort();
                     kinds.dedup();
-                    // It is normal to see several different traces, because a section that is timed
-                    // executes more instructions than a section that the timer skips.
+                    // Traces may differ, because only a sample of the sections is timed, and timing
+                    // a section takes additional instructions.
                     println!(
                         "{p}, {}, {len} B: {} instructions, {} addresses, {} kinds",
                         imp.driver(),

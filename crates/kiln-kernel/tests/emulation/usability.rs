@@ -1,4 +1,5 @@
-//! Tests in which contexts each policy allows the FPU, inside and outside a section.
+//! Tests that each policy allows the FPU only in the expected contexts, both inside and outside a
+//! section.
 
 use kiln_kernel::fpu::{usable, Answer, Context, Policy};
 
@@ -66,8 +67,7 @@ fn every_policy_and_context_answers_as_the_table() {
 fn preempt_counts_have_the_kernels_layout() {
     run_alone(|_| {
         let mut cpu = boot();
-        // Returns the amount that an open section of a task adds to the preempt count under each
-        // policy.
+        // Returns how much an open section of a task adds to the preempt count under policy `p`.
         let section = |p: &str| match p {
             "bh-off" => 0x200,
             "preemptible" => 0,

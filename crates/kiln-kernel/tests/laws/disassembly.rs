@@ -54,8 +54,8 @@ pub(crate) fn vector_use(object: &Object) -> Vec<String> {
 }
 
 /// Returns whether an instruction names a vector, mask, MMX or x87 register, or accesses such state
-/// without naming a register. `state_room` allows instructions that save, restore or reset the
-/// state.
+/// without naming a register. If `state_room` is true, ignores instructions that save, restore or
+/// reset the state without naming a register.
 pub(crate) fn names_vector_state(instruction: &str, state_room: bool) -> bool {
     let (mnemonic, operands) = parse(instruction);
     let registers = operands.split('%').skip(1).map(|after| {

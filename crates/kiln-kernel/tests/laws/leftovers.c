@@ -193,7 +193,7 @@ static void add_all(struct secret *set, const u8 *p, size_t n, size_t step, cons
 		add_forms(set, p + i, name, i);
 }
 
-/* Adds to the secrets the pieces of @p that differ from @other and therefore depend on the key. */
+/* Adds the pieces of @p that differ from @other to the secrets, because they depend on the key. */
 static void add_differing(const u8 *p, const u8 *other, size_t n, const char *name)
 {
 	size_t i;
@@ -420,8 +420,9 @@ static void set_key(void)
 }
 
 /*
- * Adds the values that protect the tag to the secrets: the block that masks the tag or, with
- * ChaCha20, the one-time key of Poly1305; and, if the tag is not truncated, the authenticated sum.
+ * Adds the values that protect the tag to the secrets. With ChaCha20, this is the one-time key of
+ * Poly1305. With AES, it is the block that masks the tag. If the tag is not truncated, also adds
+ * the authenticated sum.
  */
 static void add_mask(u32 tagsize)
 {
@@ -515,7 +516,7 @@ static void add_message(const u8 *text, const u8 *cipher, size_t aadlen, u32 tag
 }
 
 /*
- * Makes the calls that process a message in pieces, except the last call. After each call, adds
+ * Makes all but the last of the @n calls that process a message in pieces. After each call, adds
  * the key-dependent parts of @state to the secrets.
  */
 static void add_states(const struct call *calls, size_t n)

@@ -19,8 +19,8 @@ use std::fs;
 use kiln_kbuild::{rename_implicit_calls, Built, Object, TIERS};
 use subjects::{builds, default_compiler, kernel_dir, loud, Plant};
 
-/// Applies `check` to the builds that all compilers made. Returns the violations, each prefixed
-/// with the compiler's name.
+/// Applies `check` to one build per compiler, selected by `which`. Returns the violations, each
+/// prefixed with the compiler's name.
 fn under_every_compiler(
     which: fn(&subjects::Build) -> Option<&Built>,
     mut check: impl FnMut(&Built) -> Vec<String>,
@@ -195,8 +195,8 @@ fn law_2_control_state_instructions_belong_to_fpu_and_cpu() {
     ] {
         assert_caught(&outside, mnemonic);
     }
-    // Report vzeroupper in every directory, because it destroys vector registers without saving
-    // them.
+    // vzeroupper must be reported even in these directories, because it clears parts of vector
+    // registers and saves nothing.
     for at in ["fpu/state.S", "cpu/state.S"] {
         let inside = disassembly::vector_use(&plant(at));
         assert_caught(&inside, "vzeroupper");
@@ -278,7 +278,7 @@ fn law_3_control_entry_point_that_does_not_check() {
     assert_caught(&violations, "double_add");
 }
 
-// Law 4: compilers give no warnings.
+// Law 4: `kernel/` compiles without warnings under every compiler.
 
 #[test]
 fn law_4_builds_without_warnings_under_every_compiler() {

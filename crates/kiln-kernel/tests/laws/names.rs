@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-/// Returns violations of the kernel's convention for driver names, ALGORITHM-...-TIER, and names
-/// that end with the wrong tier. A driver of tier 0, which uses general-purpose registers, may have
-/// a name with any ending except a tier.
+/// Checks that driver names are unique, follow the kernel's convention (ALGORITHM-...-TIER) and end
+/// with the driver's own tier. In tier 0, which uses only general-purpose registers, a name may end
+/// with anything except the name of another tier. Returns the violations.
 pub(crate) fn driver_violations(drivers: &[(&str, usize)], tiers: &[String]) -> Vec<String> {
     let mut violations = Vec::new();
     let mut seen = BTreeSet::new();
@@ -17,8 +17,8 @@ pub(crate) fn driver_violations(drivers: &[(&str, usize)], tiers: &[String]) -> 
         if !seen.insert(name) {
             violations.push(format!("{name:?} is there twice"));
         }
-        // Prefer the longest match, because the name of one tier may be the end of another tier's
-        // name. Drivers of the tier "vaes-avx512" may also have names that end with just "avx512".
+        // Prefer the longest match, because one tier's name may be a suffix of another's. The name
+        // of a driver of the tier "vaes-avx512" may also end with just "avx512".
         let named = (1..tiers.len())
             .filter(|&t| {
                 let without_aes = tiers[t].trim_start_matches("vaes-");

@@ -1,4 +1,4 @@
-//! Tables of the instructions that ciphers may use, and of the CPU features that tiers have.
+//! Defines which instructions ciphers may use, and which CPU features each tier may rely on.
 
 use iced_x86::{CpuidFeature, Mnemonic};
 use kiln_kbuild::TIERS;
@@ -90,7 +90,7 @@ fn is_condition(name: &str) -> bool {
     all.split(' ').any(|c| c == name)
 }
 
-/// Features of general-purpose instructions that every x86-64 CPU has.
+/// Features that cover the general-purpose instructions of every x86-64 CPU.
 const BASE: &[CpuidFeature] = &[
     INTEL8086,
     INTEL186,
@@ -101,8 +101,9 @@ const BASE: &[CpuidFeature] = &[
     MULTIBYTENOP,
 ];
 
-/// Returns whether all CPUs of a tier have this feature. `suffix` is the suffix that the tier's
-/// source files have. `kernel/tiers.def` and the disassembler use the same feature names.
+/// Returns whether all CPUs of a tier have this feature. `suffix` is the suffix of the tier's
+/// source files, or `None` for no tier. `kernel/tiers.def` and the disassembler use the same
+/// feature names.
 pub(crate) fn has_feature(suffix: Option<&str>, feature: CpuidFeature) -> bool {
     let tier = suffix.map(|suffix| {
         let found = TIERS.tiers.iter().find(|t| t.suffix == suffix);

@@ -1,4 +1,4 @@
-//! Compares objects that were compiled with a precompiled header with objects that were not.
+//! Checks that objects are the same whether they are compiled with or without a precompiled header.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,9 +9,9 @@ use kiln_kbuild::{rename_implicit_calls, Built, Compiler, Kbuild, Object};
 
 use crate::subjects::{kernel_dir, run, scratch};
 
-/// Compiles one object of each tier again. This uses no precompiled headers, because a finished
-/// build has removed them. Returns the sources whose new object differs from the object of the
-/// build. `flags` are added to the compiler's command.
+/// Recompiles one object of each tier without precompiled headers, which the build deletes when it
+/// is done. Returns the sources whose new object differs from the build's object. `flags` are added
+/// to the compiler's command line.
 pub(crate) fn changed(built: &Built, flags: &[&str]) -> Vec<String> {
     let out = built.archive.parent().expect("a build directory");
     let kbuild = Kbuild::new(kernel_dir(), out);
@@ -28,8 +28,8 @@ pub(crate) fn changed(built: &Built, flags: &[&str]) -> Vec<String> {
     found
 }
 
-/// For each tier, returns the object with the smallest C source that is compiled with only the
-/// tier's flags. Objects with flags of their own are compiled without a precompiled header anyway.
+/// For each tier, returns the object with the smallest C source. Skips objects that need extra
+/// flags, because the build never uses a precompiled header for them.
 fn smallest_of_tiers(built: &Built) -> impl Iterator<Item = &Object> {
     let mut smallest: BTreeMap<&str, (u64, &Object)> = BTreeMap::new();
     for object in &built.objects {

@@ -24,8 +24,8 @@ fn compiler_names() -> Vec<String> {
 /// A build that is run when its result is first needed.
 type Lazy = LazyLock<Result<Built, Error>, Box<dyn FnOnce() -> Result<Built, Error> + Send>>;
 
-/// The builds of `kernel/` made with one compiler. Law 4 checks their warnings, which do not affect
-/// the other laws.
+/// The builds of `kernel/` made with one compiler. Warnings violate law 4, but the other laws are
+/// still checked for a build with warnings.
 pub(crate) struct Build {
     /// The command that runs the compiler.
     pub name: String,
@@ -83,7 +83,7 @@ pub(crate) fn not_found() -> Vec<String> {
     names
 }
 
-/// Returns the errors or warnings that the compiler printed during a build.
+/// Returns the warnings of a successful build, or the error of a failed build.
 pub(crate) fn complaints(result: &Result<Built, Error>) -> Vec<String> {
     match result {
         Ok(built) => built.messages.clone(),
@@ -232,9 +232,9 @@ pub(crate) fn link_with(built: &Built, source: &str) -> PathBuf {
     program
 }
 
-/// Prints a line to stderr that the test harness does not capture.
+/// Prints a line to stderr, even if the test harness captures output.
 pub(crate) fn loud(line: &str) {
-    // Write to stderr directly, because the harness captures eprintln!. Ignore errors, because
-    // nothing depends on the line.
+    // Write to stderr directly, because the harness captures eprintln!. Ignore errors, because the
+    // line is only informative.
     let _ = writeln!(stderr(), "{line}");
 }

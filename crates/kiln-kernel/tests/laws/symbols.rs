@@ -72,9 +72,9 @@ pub(crate) fn got_relocations(built: &Built) -> Vec<String> {
         .collect()
 }
 
-/// Returns functions of the `memcpy` family that are defined and called in the same object. A
-/// compiler may replace the loop in `kiln_memset` with a call to `memset`, which is renamed to
-/// `kiln_memset`, so that the function would never return.
+/// Returns functions of the `memcpy` family that are defined and called in the same object. For
+/// example, a compiler may replace the loop in `kiln_memset` with a call to `memset`. This call is
+/// renamed to `kiln_memset`, so the function would call itself forever.
 pub(crate) fn calls_itself(object: &Path) -> Vec<String> {
     let family: BTreeSet<_> = IMPLICIT_CALLS.concat().iter().map(|(_, to)| *to).collect();
     let symbols = symbols(object);

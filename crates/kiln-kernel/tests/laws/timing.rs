@@ -1,5 +1,5 @@
-//! Checks that ciphers use only instructions that are on a list and belong to the cipher's tier.
-//! The timing of the listed instructions does not depend on their operands.
+//! Checks that ciphers use only instructions whose timing does not depend on secret operands, and
+//! only instructions that the cipher's tier provides. `opcodes.rs` lists the allowed instructions.
 //!
 //! These checks cannot detect addresses and jumps that depend on secrets; `tests/constant_time/`
 //! checks those.

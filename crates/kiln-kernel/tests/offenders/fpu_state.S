@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * These instructions violate law 2, except in the directories that save and restore vector state.
- * The last instruction violates law 2 in any directory.
+ * Violates law 2: only the code in fpu/ and cpu/ may save and restore vector state, and vzeroupper
+ * is not allowed in any directory.
  */
 
 	.text

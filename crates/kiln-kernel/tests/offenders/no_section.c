@@ -6,7 +6,8 @@
  *	no_section outside|inside encrypt|decrypt INDEX LENGTH
  *
  * "list" prints one line per implementation, with fields separated by tabs: index, driver, tier,
- * and a feature that the implementation needs but this CPU lacks.
+ * and a feature that the implementation needs but this CPU lacks. The last field is empty if the
+ * CPU has all features that the implementation needs.
  */
 #include "../programs/program.h"
 

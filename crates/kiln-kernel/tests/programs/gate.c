@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Tests kernel entry and exit (kiln_gate) with two interrupts, for every pair of instructions that
- * they may precede. Each interrupt must be served exactly once.
+ * Tests kernel entry and exit (kiln_gate) with two interrupts. Tries every pair of instructions
+ * before which the interrupts can occur. Each interrupt must be served exactly once.
  */
 #include "program.h"
 
@@ -23,7 +23,7 @@ static void interrupt(greg_t *g)
 	u64 *sp = (u64 *)((g[REG_RSP] - 128) & ~15ul);
 	u16 cs, ss;
 
-	/* If an interrupt is already pending, the two are merged, so only one is due. */
+	/* If an interrupt is already pending, this one merges with it and is not served again. */
 	arrived++;
 	due += !cpu->irq_pending;
 	if (cpu->irqs_off) {

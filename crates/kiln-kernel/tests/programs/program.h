@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Code that the test programs share. It makes this thread an emulated CPU, single-steps code, and
- * checks conditions. A program exits with status 2 if a check fails.
+ * Code that the test programs share: it turns the calling thread into an emulated CPU, executes
+ * code one instruction at a time, and checks conditions. A program exits with status 2 if a check
+ * fails.
  *
  * To replace the time stamp counter with the variable tsc in kernel sources that are included
  * later, define FAKE_TSC before including this file.

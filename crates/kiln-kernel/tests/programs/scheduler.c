@@ -11,8 +11,8 @@ enum { TICK = 1000, SLICE = 3000, LATENCY = 6000, LONG = 100000 };
 static const u32 schedulers[] = { KILN_CFS_6_1, KILN_EEVDF_6_12, KILN_EEVDF_7_3 };
 
 /*
- * Boots a CPU with one task, to which the CPU has just switched. The next scheduler tick is TICK
- * TSC ticks away.
+ * Boots a CPU that has one task and has just switched to it. The next scheduler tick occurs after
+ * TICK TSC ticks.
  */
 static struct cpu *boot(u32 scheduler)
 {
@@ -54,8 +54,8 @@ static void charged(void)
 }
 
 /*
- * Called in the idle loop: wakes the task after a long time. A tick then occurs before the loop
- * finds the runnable task.
+ * Called in the idle loop. Wakes the task after a long time, and then injects a scheduler tick
+ * before the loop finds that the task is runnable.
  */
 static void wake_up_idle(unsigned long since)
 {

@@ -1,4 +1,4 @@
-//! Parses the guest's answers, and checks that they meet the expectations.
+//! Parses the guest's console output, and checks that the results are as expected.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -78,7 +78,8 @@ impl Heard {
         }
     }
 
-    /// Returns the mistakes, each with what the kernel reported while the mistake was made.
+    /// Returns each mistake, how its command ended, and the faults that the kernel reported while
+    /// the command ran.
     fn mistakes<'a>(&'a self, script: &Script) -> Vec<Made<'a>> {
         let reports_during = |order: u32| {
             let during = self.reports.iter().filter(move |(o, _)| *o == order);
@@ -96,9 +97,8 @@ impl Heard {
         self.out.get(&order).map_or(&[], Vec::as_slice)
     }
 
-    /// Reads the listing of `/proc/crypto` that a command printed. Returns the Kiln drivers that a
-    /// lookup by algorithm name would find, because no Linux driver for the algorithm has a higher
-    /// priority.
+    /// Parses the `/proc/crypto` listing that a command printed. Returns the Kiln drivers whose
+    /// priority is at least as high as that of every Linux driver for the same algorithm.
     fn best_drivers(&self, order: u32) -> Vec<&str> {
         let (mut name, mut driver) = ("", "");
         let mut all: Vec<(&str, &str, i64)> = Vec::new();
@@ -118,8 +118,8 @@ impl Heard {
         best.map(|(_, driver, _)| driver).collect()
     }
 
-    /// Returns the Kiln drivers that a command listed from `/proc/crypto`, with the status of their
-    /// self-tests (`passed` or `unknown`), sorted by name.
+    /// Parses the `/proc/crypto` listing that a command printed. Returns the Kiln drivers and the
+    /// status of their self-tests (`passed` or `unknown`), sorted by driver name.
     fn drivers(&self, order: u32) -> Vec<(String, String)> {
         let mut found = Vec::new();
         let mut driver = "";
@@ -301,7 +301,7 @@ fn find_remains(package: &Package, heard: &Heard) -> Vec<String> {
 }
 
 /// Checks which drivers were offered. The package's module must offer all drivers. The module with
-/// the planted wrong answer must offer all drivers except those for the algorithm of that answer.
+/// one corrupted known answer must offer all drivers except those for the affected algorithm.
 fn find_refused(script: &Script, heard: &Heard, drivers: &[(String, String)]) -> Vec<String> {
     let stem = format!("{PREFIX}rfc4106-gcm-aes-");
     let planted = heard.drivers(script.planted);
@@ -405,8 +405,8 @@ fn find_faults(rows: &[Row], load: &Load) -> Vec<String> {
     found
 }
 
-/// Checks that enough nested sections were opened to prove something, and that the faults of the
-/// controls had the expected effects.
+/// Checks that the run could have detected errors: enough nested sections were opened, and every
+/// control had the expected effect.
 fn find_blind_controls(rows: &[Row]) -> Vec<String> {
     let mut found = Vec::new();
     let sum = |module: &str, count: fn(&Row) -> u64| -> u64 {
@@ -807,7 +807,7 @@ mod tests {
         let outcome = judge(&script, &heard, &load, Reached::Interruption).unwrap();
         assert_eq!((outcome.rows.len(), outcome.rows[0].cryptd), (1, 4));
         assert!(outcome.interrupted && outcome.findings.is_empty());
-        // Control: a complete run must have the answers of all loads.
+        // Control: if the boot reached its end, a missing answer is an error.
         assert!(judge(&script, &heard, &load, Reached::End).is_err());
     }
 

@@ -41,9 +41,9 @@ pub(super) struct Mistake {
     detector: &'static str,
 }
 
-/// The mistakes, in the order in which they are made. Lockdep reports only one problem, and none
-/// after a KASAN report. KASAN also reports only the first problem. A report of one of these
-/// controls therefore also proves that the detector was still active at the end.
+/// The mistakes, in the order in which they are made. Lockdep and KASAN each report only the first
+/// problem, and lockdep reports nothing after a KASAN report. If both report their mistakes here,
+/// they were still active at the end of the run.
 pub(super) const MISTAKES: [Mistake; 6] = [
     Mistake {
         name: "warning",

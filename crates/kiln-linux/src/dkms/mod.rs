@@ -78,13 +78,15 @@ const DISK_SIZE: &str = "8G";
 /// Memory size of the guest in MiB.
 const MEMORY: &str = "1024";
 
-/// Two builds of Kiln's module: one as the package builds it, and one with test parameters.
+/// Two builds of Kiln's module: one as the package builds it, and one with additional module
+/// parameters for the controls.
 pub struct Built<'a> {
     pub package: &'a Module,
     pub controls: &'a Module,
 }
 
-/// A Debian system in which apt-get installs the package during the boot.
+/// A Debian system that is copied to the guest's disk. The guest installs the package in it with
+/// apt-get.
 pub struct System<'a> {
     /// Root directory of the system, which contains DKMS and the kernel's headers.
     pub root: &'a Path,

@@ -24,70 +24,78 @@ pub struct Row {
     /// Kernel release, as `uname -r` prints it.
     #[schemars(extend("x-role" = "key"))]
     pub kernel: String,
-    /// What runs the guest: `kvm`, or `tcg` (software emulation).
+    /// How the guest's CPU is virtualized: `kvm` (by hardware) or `tcg` (by software emulation).
     #[schemars(extend("x-role" = "key"))]
     pub accel: String,
-    /// `without`: Linux's own drivers; `with`: Kiln's module with `prefer=1`; `unsaved`: the
-    /// control, a module that saves neither the registers of interrupted sections nor those of the
-    /// program; `cycles`: the module is repeatedly loaded, used and unloaded.
+    /// Which module is under test. `without`: none, only Linux's own drivers. `with`: Kiln's
+    /// module, loaded with `prefer=1`. `unsaved`: the control, a module that saves neither the
+    /// registers of interrupted sections nor the program's registers. `cycles`: Kiln's module,
+    /// which is repeatedly loaded, used and unloaded.
     #[schemars(extend("x-role" = "key"))]
     pub module: &'static str,
-    /// `transport`: a process encrypts and a softirq decrypts; `tunnel`: softirqs do both; `timer`:
-    /// without a network, a timer's softirqs encrypt and decrypt messages of a packet's size, while
-    /// the interrupted task encrypts and decrypts sectors and messages.
+    /// Where messages are encrypted and decrypted. `transport`: a process encrypts packets, and a
+    /// softirq decrypts them. `tunnel`: softirqs do both. `timer`: no network is used; a timer's
+    /// softirqs process packet-sized messages and interrupt a task that processes sectors and
+    /// messages.
     #[schemars(extend("x-role" = "key"))]
     pub mode: &'static str,
-    /// `gcm`: AES-GCM; `cbc`: AES-CBC with HMAC-SHA-256; `gcm, chacha`: AES-GCM for three of four
-    /// messages, ChaCha20-Poly1305 for the others.
+    /// Cipher that protects the packets or messages. `gcm`: AES-GCM. `cbc`: AES-CBC with
+    /// HMAC-SHA-256. `gcm, chacha`: in softirqs, AES-GCM for about three out of every four messages
+    /// and ChaCha20-Poly1305 for the rest.
     #[schemars(extend("x-role" = "key"))]
     pub cipher: &'static str,
-    /// Packets that the sender handed to the kernel; in the mode `timer`, messages that softirqs
-    /// processed.
+    /// Number of packets that the sender handed to the kernel. In the mode `timer`, the number of
+    /// messages that softirqs processed.
     #[schemars(extend("x-role" = "main"))]
     pub sent: u64,
-    /// Packets that were sent but not received.
+    /// Number of packets that were sent but not received.
     #[schemars(extend("x-role" = "main"))]
     pub lost: u64,
-    /// Packets that arrived after a packet that had been sent later.
+    /// Number of packets that were overtaken by a packet sent later.
     #[schemars(extend("x-role" = "figure"))]
     pub reordered: u64,
-    /// Packets or messages with wrong bytes.
+    /// Number of packets or messages with wrong bytes.
     #[schemars(extend("x-role" = "main"))]
     pub wrong: u64,
-    /// Requests that were deferred to cryptd.
+    /// Number of requests that were deferred to cryptd.
     #[schemars(extend("x-role" = "main"))]
     pub cryptd: u64,
-    /// FPU sections that Kiln's drivers opened in a softirq that had interrupted another FPU
-    /// section.
+    /// Number of nested FPU sections. Kiln's drivers opened them in softirqs that had interrupted
+    /// another FPU section.
     #[schemars(extend("x-role" = "figure", "x-heading" = "nested saves"))]
     pub nested_saves: u64,
-    /// FPU sections that softirqs interrupted; counted only in the mode `timer`, where several
-    /// nested sections may interrupt the same section.
+    /// Number of times that a softirq interrupted an FPU section. Each of these softirqs may open
+    /// several nested sections. Counted only in the mode `timer`.
     #[schemars(extend("x-role" = "figure"))]
     pub interrupted: u64,
-    /// Number of different instructions at which these sections were interrupted.
+    /// Number of distinct instructions at which softirqs interrupted FPU sections. Counted only in
+    /// the mode `timer`.
     #[schemars(extend("x-role" = "figure"))]
     pub addresses: u64,
-    /// Pieces of 64 KiB that were read back from the encrypted disk and compared; in the mode
-    /// `timer`, sectors of 4 KiB and messages of up to 4 KiB that the task compared.
+    /// Number of 64-KiB pieces that were read back from the encrypted disk and compared. In the
+    /// mode `timer`, the number of 4-KiB sectors and of messages of up to 4 KiB whose results the
+    /// task compared.
     #[schemars(extend("x-role" = "figure"))]
     pub disk: u64,
-    /// Pieces that differed from what was written.
+    /// Number of pieces, sectors and messages counted in `disk` that were wrong.
     #[schemars(extend("x-role" = "figure", "x-heading" = "disk wrong"))]
     pub disk_wrong: u64,
-    /// Number of times a program checked the values that it kept in vector registers.
+    /// Number of times that a user-space program checked the values that it keeps in vector
+    /// registers.
     #[schemars(extend("x-role" = "figure"))]
     pub registers: u64,
-    /// Number of checks of vector registers that found changed values.
+    /// Number of checks counted in `registers` that found changed values.
     #[schemars(extend("x-role" = "figure", "x-heading" = "registers wrong"))]
     pub registers_wrong: u64,
-    /// Kiln's drivers that were registered and had passed every self-test.
+    /// Number of Kiln's drivers that were registered and had passed Linux's self-tests. Counted
+    /// only if `module` is `with`.
     #[schemars(extend("x-role" = "figure"))]
     pub drivers: u64,
-    /// Number of times the module was loaded, opened a nested section and was unloaded.
+    /// Number of times that the module was loaded, opened a nested section and was unloaded.
+    /// Counted only if `module` is `cycles`.
     #[schemars(extend("x-role" = "figure"))]
     pub cycles: u64,
-    /// Duration of the load according to the guest's clock, including the wait for the last
+    /// Duration of the test load, measured by the guest's clock. Includes the wait for the last
     /// packets.
     #[schemars(extend("unit" = "ms", "x-role" = "figure", "x-heading" = "load ms"))]
     pub load_ms: u64,

@@ -13,7 +13,7 @@ pub struct Load {
     pub seconds: u32,
     /// Number of times to load, use and unload the module.
     pub cycles: u32,
-    /// Number of nested sections that a timer's softirqs open, without a network; 0 for none.
+    /// Number of nested sections to open in the mode `timer`; 0 skips this mode.
     pub sections: u64,
 }
 
@@ -31,7 +31,8 @@ const HOLDER: &str = "registers";
 /// The file that contains the module's count of nested sections.
 const SAVES: &str = "/sys/module/kiln/parameters/nested_saves";
 
-/// Number of nested sections for the control in mode `timer`, in which nothing is saved.
+/// Maximum number of nested sections in the mode `timer` for the control that does not save
+/// registers.
 const CONTROL_SECTIONS: u64 = 2000;
 
 /// Mount point of the disk that holds the Debian system.
@@ -77,8 +78,8 @@ pub(super) struct Early {
     /// Number of the command that prints `/proc/crypto` after the module has been loaded without
     /// `prefer`.
     pub last: u32,
-    /// Number of the command that prints `/proc/crypto` in the control, which does not instantiate
-    /// Linux's drivers first.
+    /// Number of the command that prints `/proc/crypto` after the control has been loaded. The
+    /// control registers Kiln's drivers without instantiating Linux's drivers first.
     pub alone: u32,
     /// Number of the command that loads a module whose self-test of nested sections must fail.
     pub broken: u32,
@@ -256,8 +257,9 @@ impl Script {
         Ok(())
     }
 
-    /// Control for [`Script::associate_first`]. The module stays loaded, so this must come after
-    /// all other commands that load the module.
+    /// Control for [`Script::associate_first`]: the module does not prepare the default random
+    /// number generator, so the generator takes one of the module's drivers, and unloading the
+    /// module must fail. This must come after all other commands that load the module.
     fn associate_unprepared(&mut self) -> Result<(), Error> {
         self.add(Order::module("/controls.ko", "prefer=1 unprepared=1"));
         self.associate("tunnel", "gcm")?;
@@ -351,8 +353,9 @@ impl Script {
         self.dissociate()
     }
 
-    /// Interrupts sections with a timer until `sections` nested sections have been opened. The
-    /// module's own counter is also printed, because `linux/judge/nest.c` keeps a separate count.
+    /// Loads the module `linux/judge/nest.c`, which interrupts sections with a timer until it has
+    /// counted `sections` nested sections. Prints the counter of Kiln's module before and after, to
+    /// confirm this count.
     fn interrupt(&mut self, module: &'static str, sections: u64) {
         let before = self.add(Order::print(SAVES));
         self.add(Order::module("/nest.ko", &format!("sections={sections}")));
@@ -431,8 +434,8 @@ pub(super) fn write(modules: &[&str], load: &Load, release: Option<&str>) -> Res
         &format!("prefer=1 nested_unsaved=1 user_unsaved={HOLDER}"),
     ));
     script.map_disk()?;
-    // Run this phase longer, because softirqs interrupt the program that holds values in registers
-    // much more rarely than they interrupt the disk's sections.
+    // Run this phase for twice as long. Softirqs interrupt the `registers` process much less often
+    // than they interrupt the disk's sections.
     let longer = (2 * seconds).to_string();
     script.phase("unsaved", "tunnel", "gcm", &[&longer, DISK])?;
     script.unmap_disk()?;

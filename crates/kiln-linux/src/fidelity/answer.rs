@@ -166,7 +166,8 @@ pub fn scene(lines: &[String]) -> Result<String, String> {
     }
 }
 
-/// Returns whether the trace consists only of words such as `S?n101`.
+/// Returns whether every word of the trace, such as `S?n101`, has the format that
+/// `kernel/include/kiln/scene.h` describes.
 fn plain(trace: &str) -> bool {
     let word = |w: &str| {
         w.len() >= 3

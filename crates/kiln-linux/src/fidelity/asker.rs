@@ -50,7 +50,8 @@ const FILE: &str = "/proc/kiln";
 /// Linux's own drivers that the questions use.
 const DRIVERS: [&str; 3] = ["aesni_intel", "xts", "chacha_x86_64"];
 
-/// Which accelerator the caller wants.
+/// How to execute the guest's instructions: `Auto` uses hardware virtualisation if the kernel boots
+/// with it, and software emulation otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     Auto,
@@ -86,7 +87,7 @@ pub type Told = Result<Vec<String>, String>;
 /// The results of the boot.
 #[derive(Debug)]
 pub struct Answers {
-    /// The answers to those steps that return one, in the order of the steps.
+    /// One answer for each [`Step::Ask`] and [`Step::Read`], in the order of the steps.
     pub told: Vec<Told>,
     /// CPU model, as the guest's `/proc/cpuinfo` shows it.
     pub cpu: String,

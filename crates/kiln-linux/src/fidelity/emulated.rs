@@ -1,4 +1,4 @@
-//! Answers the questions on Kiln's emulated CPU.
+//! Runs the fidelity questions on Kiln's emulated CPU and returns its answers.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,8 @@ const RAW_KEY: [u8; 64] = {
 };
 const IV: [u8; BLOCK] = [9; BLOCK];
 
-/// The emulated CPU that this thread has become, and the message that its requests encrypt.
+/// The calling thread's emulated CPU, along with the message that every request encrypts and the
+/// expected ciphertext.
 pub struct Emulated {
     cpu: Cpu,
     src: Vec<u8>,
@@ -35,8 +36,8 @@ impl Emulated {
     /// Turns this thread into an emulated CPU with this FPU policy.
     ///
     /// # Errors
-    /// Fails if the policy does not exist, or the host refuses something that an emulated CPU
-    /// needs.
+    /// Fails if the policy does not exist, the emulated CPU cannot boot on this host, or the
+    /// expected ciphertext cannot be computed.
     pub fn boot(policy: &str) -> Result<Emulated, String> {
         let policy: Policy = policy.parse()?;
         let mut cpu = Cpu::boot(&Config::default()).map_err(|e| e.to_string())?;
@@ -51,14 +52,15 @@ impl Emulated {
         Ok(Emulated { cpu, src, want })
     }
 
-    /// Returns the correct ciphertext of every request, in hexadecimal.
+    /// Returns the ciphertext that every request must produce, in hexadecimal.
     pub fn right(&self) -> String {
         self.want.iter().map(|b| format!("{b:02x}")).collect()
     }
 
-    /// Answers a question. A tick or the host's scheduler may interfere, as on the real kernel, so
-    /// the most frequent answer is returned. Returns `None` for a script of requests if only
-    /// generic code is usable, because no request then has to wait for the FPU.
+    /// Asks the question several times and returns the most frequent answer, because a tick or the
+    /// host's scheduler may disturb a few of the answers, as on the real kernel. Returns `None` for
+    /// a script of requests if only generic code is usable: scripts test requests that wait for the
+    /// FPU, and generic code never waits for it.
     pub fn answer(&mut self, question: &Question) -> Option<String> {
         let mut counts = BTreeMap::new();
         for _ in 0..TIMES {

@@ -40,14 +40,14 @@ pub struct Row {
     /// Kernel release, as `uname -r` prints it.
     #[schemars(extend("x-role" = "key"))]
     pub kernel: String,
-    /// What runs the guest: `kvm`, or `tcg` (software emulation).
+    /// QEMU accelerator that runs the guest: `kvm` or `tcg` (software emulation).
     #[schemars(extend("x-role" = "key"))]
     pub accel: String,
-    /// `saved`: nested sections save the open section's registers; `scalar`: nested sections are
-    /// off; `unsaved`: the control, nested sections that save nothing.
+    /// How nested sections are configured: `saved` (they save the open section's registers),
+    /// `scalar` (they are off) or `unsaved` (they save nothing; this is the control).
     #[schemars(extend("x-role" = "key"))]
     pub mode: &'static str,
-    /// What encrypts: `thread`, `timer` or `tasklet`.
+    /// Context that encrypts: `thread`, `timer` or `tasklet`.
     #[schemars(extend("x-role" = "key"))]
     pub who: String,
     /// Name of the driver that encrypts.
@@ -56,20 +56,20 @@ pub struct Row {
     /// Number of messages encrypted.
     #[schemars(extend("x-role" = "main", "x-heading" = "messages"))]
     pub done: u64,
-    /// Number of messages with wrong bytes.
+    /// Number of messages whose ciphertext is wrong.
     #[schemars(extend("x-role" = "main"))]
     pub wrong: u64,
     /// Number of messages that failed with an error.
     #[schemars(extend("x-role" = "figure"))]
     pub refused: u64,
-    /// Number of messages that the driver did not complete before it returned (`-EINPROGRESS`).
+    /// Number of messages that were not complete when the driver returned (`-EINPROGRESS`).
     #[schemars(extend("x-role" = "figure"))]
     pub late: u64,
-    /// Number of messages that began where `irq_fpu_usable()` returned false.
+    /// Number of messages whose encryption began while `irq_fpu_usable()` returned false.
     #[schemars(extend("x-role" = "figure", "x-heading" = "over a section"))]
     pub over: u64,
-    /// FPU sections that began inside an open section, summed over the thread, timer and tasklet
-    /// that ran together; all of their rows show the same number.
+    /// Number of FPU sections that began inside an open section. The threads, the timer and the
+    /// tasklet that ran together are counted together, so all of their rows have the same number.
     #[schemars(extend("x-role" = "figure"))]
     pub nested_saves: u64,
 }

@@ -1,10 +1,11 @@
-//! The questions for the real kernel and the emulated CPU. Each question has a permanent number,
-//! which records refer to.
+//! The questions that the real kernel and the emulated CPU must answer. Records identify each
+//! question by its permanent number.
 
 use kiln_kernel::scene::Scene;
 use kiln_kernel::script::{self, Step};
 
-/// Number of times that each question is asked. A timer tick disturbs only a few of the answers.
+/// How many times each question is asked. The most frequent answer counts, because a timer tick
+/// disturbs only a few of the answers.
 pub(super) const TIMES: u32 = 15;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -25,14 +26,15 @@ pub struct Question {
 }
 
 impl Question {
-    /// Returns whether to ask a kernel with this policy. Scripts are not asked under `bh-off`: they
-    /// test requests that must wait for the FPU, and under `bh-off` no request has to wait.
+    /// Returns whether this question applies to a kernel with this policy. Scripts do not apply
+    /// under `bh-off`: they test requests that must wait for the FPU, and under `bh-off` no request
+    /// has to wait.
     pub fn concerns(&self, policy: &str) -> bool {
         policy == "legacy" || matches!(self.asked, Asked::Scene(_))
     }
 
-    /// Returns the text written to `/proc/kiln`, without the kind and the number of repetitions.
-    /// Records contain the same text.
+    /// Returns the text written to `/proc/kiln`, without the leading kind and repetition count.
+    /// Records store this text.
     pub fn program(&self) -> String {
         match &self.asked {
             Asked::Scene(scene) => scene
@@ -61,8 +63,8 @@ fn step(step: &Step) -> String {
     }
 }
 
-/// Number and wording of a question, and four programs: for the task, for the hardirq, for the
-/// softirq, and for a hardirq that interrupts the softirq.
+/// Number and wording of a question, followed by its programs for the task, the hardirq, the
+/// softirq, and a hardirq that interrupts the softirq.
 type Line = (u32, &'static str, [&'static str; 4]);
 
 const SCENES: &[Line] = &[
@@ -175,7 +177,7 @@ const SCENES: &[Line] = &[
     ),
 ];
 
-/// Number and wording of each question that is a script, and the name of the script.
+/// Number, wording and script name of each question that runs a script.
 const SCRIPTS: &[(u32, &str, &str)] = &[
     (50, "SIMD usable: answered at once", "at once"),
     (
@@ -239,7 +241,7 @@ mod tests {
                 assert_eq!(program.split(' ').count(), 4);
             }
         }
-        // For every script that can run in a hosted tree, there must also be a question for ring 0.
+        // Every script in `script::scenarios()` must have a question.
         let scripts = all.iter().filter(|q| !q.concerns("bh-off")).count();
         assert_eq!(scripts, script::scenarios().len());
     }

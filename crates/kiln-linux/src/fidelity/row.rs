@@ -24,49 +24,53 @@ pub struct Row {
     /// Release of the real kernel, as `uname -r` prints it.
     #[schemars(extend("x-role" = "key"))]
     pub kernel: String,
-    /// Kiln's FPU policy that corresponds to that kernel.
+    /// Kiln's FPU policy that corresponds to the real kernel.
     #[schemars(extend("x-role" = "key"))]
     pub policy: String,
-    /// The question in words, or what was timed.
+    /// The question in words. For a cost, a description of what was timed.
     #[schemars(extend("x-role" = "key"))]
     pub question: String,
-    /// Number of the question, which never changes; null for a cost.
+    /// Permanent number of the question. Null for a cost.
     pub number: Option<u32>,
-    /// The question in the notation that both sides received; for a cost, its short name.
+    /// The question as the real kernel and the emulated CPU received it, in a compact notation. For
+    /// a cost, its short name.
     pub asked: Option<String>,
-    /// The real kernel's answer, or `none:` and the reason why it did not answer; null for a cost.
+    /// The real kernel's answer. If the kernel gave no valid answer, `none:` and the reason. Null
+    /// for a cost.
     #[schemars(extend("x-role" = "main"))]
     pub real: Option<String>,
-    /// The emulated CPU's answer; null for a cost, or if the question could not be asked.
+    /// The emulated CPU's answer. Null for a cost, or if the emulated CPU could not be asked.
     #[schemars(extend("x-role" = "main"))]
     pub emulated: Option<String>,
-    /// Whether both answers are the same; false if the real kernel gave no answer; null for a cost,
-    /// or if the emulated CPU could not be asked.
+    /// Whether `real` and `emulated` are the same. Also false if only the real kernel gave no valid
+    /// answer. Null for a cost, or if the emulated CPU could not be asked.
     #[schemars(extend("x-role" = "main"))]
     pub agree: Option<bool>,
-    /// Median cost on the real kernel, in TSC cycles; null for an answer, and under software
-    /// emulation.
+    /// Median cost on the real kernel, in TSC cycles. Null for an answer, under software emulation,
+    /// or if the kernel did not report this cost.
     #[schemars(extend("unit" = "cycles", "x-role" = "main", "x-heading" = "real, cycles"))]
     pub cycles: Option<f64>,
-    /// Smallest cost measured on the real kernel, in TSC cycles; null if `cycles` is null.
+    /// Smallest cost measured on the real kernel, in TSC cycles. Null if `cycles` is null.
     #[schemars(extend("unit" = "cycles"))]
     pub cycles_min: Option<f64>,
-    /// Cost on the emulated CPU, in TSC cycles; null for an answer.
+    /// Cost on the emulated CPU, in TSC cycles. Null for an answer, or if the cost cannot be
+    /// measured there.
     #[schemars(extend("unit" = "cycles", "x-role" = "figure", "x-heading" = "emulated, cycles"))]
     pub kiln_cycles: Option<f64>,
-    /// For a method with the simd helper: its cost divided by the cost of the same method without
-    /// the helper, both medians on the real kernel.
+    /// Relative cost of the simd helper on the real kernel: median cost of a request through the
+    /// helper, divided by the median cost of the same request without the helper. Null in all other
+    /// rows.
     #[serde(default)]
     #[schemars(extend("x-role" = "figure", "x-heading" = "real, ratio"))]
     pub ratio: Option<f64>,
-    /// For a method with the simd helper: its cost divided by the cost of the same method without
-    /// the helper, both on the emulated CPU.
+    /// Relative cost of the simd helper on the emulated CPU: cost of a request through the helper,
+    /// divided by the cost of the same request without the helper. Null in all other rows.
     #[serde(default)]
     #[schemars(extend("x-role" = "figure", "x-heading" = "emulated, ratio"))]
     pub kiln_ratio: Option<f64>,
     /// CPU model that the guest sees.
     pub cpu: String,
-    /// What runs the guest: `kvm`, or `tcg` (software emulation).
+    /// QEMU accelerator that runs the guest: `kvm` or `tcg` (software emulation).
     pub accel: String,
 }
 

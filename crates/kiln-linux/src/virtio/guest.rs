@@ -15,7 +15,7 @@ use crate::Error;
 /// The virtio device ID of a crypto device (virtio 1.2, section 5).
 const DEVICE_ID: u32 = 20;
 
-/// Memory size of the guest, first for user mode Linux, then for QEMU.
+/// Memory sizes of guests: `MEMORY` for user mode Linux, and `QEMU_MEMORY` for QEMU.
 const MEMORY: &str = "256M";
 const QEMU_MEMORY: &str = "512M";
 

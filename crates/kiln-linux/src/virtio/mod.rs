@@ -26,7 +26,7 @@ use row::Listing;
 use traffic::{Load, DRIVERS};
 
 /// The kernel's own modules to load: the virtio_crypto driver, and the generic implementations that
-/// its answers are compared with.
+/// its results are compared with.
 const MODULES: [&str; 3] = ["aes_generic", "cbc", "virtio_crypto"];
 
 /// Kernel log texts that indicate faults. A call trace may follow them.
@@ -38,9 +38,9 @@ pub struct Plan<'a> {
     pub compiler: &'a Compiler,
     /// The device's vhost-user socket.
     pub socket: &'a Path,
-    /// Numbers of guest threads. Each kind of traffic is measured once for each number.
+    /// Thread counts to measure in the guest. Each kind of traffic is measured once per count.
     pub workers: &'a [u32],
-    /// Duration of each measurement, that is, of one kind of traffic with one number of threads.
+    /// Duration of each measurement. A measurement covers one kind of traffic and one thread count.
     pub each: Duration,
     /// Length of a message in bytes.
     pub len: u32,
@@ -113,7 +113,7 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     Ok(judge(plan, &loads, before, &heard))
 }
 
-/// Returns all combinations of kinds and numbers of workers.
+/// Returns every combination of a kind of traffic and a number of workers.
 fn loads(plan: &Plan) -> Vec<Load> {
     let of = |kind: Kind| {
         plan.workers.iter().map(move |workers| Load {
@@ -230,8 +230,8 @@ mod tests {
 
     static NEVER: AtomicBool = AtomicBool::new(false);
 
-    /// Returns the outcome of a boot with one worker. Its commands load three modules, and then
-    /// load and unload the traffic module once per kind of traffic.
+    /// Returns the outcome of a simulated boot with one worker. The boot loads three modules, and
+    /// then loads and unloads the traffic module once per kind of traffic.
     fn judged(edit: &dyn Fn(String) -> String) -> Outcome {
         let mut text = String::from("kiln:start 6.12.1 x86_64\n");
         for (i, (kind, driver)) in [

@@ -20,7 +20,7 @@ use super::traffic::{Load, Told};
     )
 )]
 pub struct Row {
-    /// What connects to the device: `user-mode` or `qemu`.
+    /// Front end that connects to the device: `user-mode` (User-Mode Linux) or `qemu`.
     #[schemars(extend("x-role" = "key"))]
     pub front_end: &'static str,
     /// The guest's kernel release, as `uname -r` prints it.
@@ -38,37 +38,37 @@ pub struct Row {
     /// Name of the Linux driver that implements the algorithm.
     #[schemars(extend("x-role" = "key"))]
     pub driver: &'static str,
-    /// Number of threads in the guest; null for a self-test.
+    /// Number of guest threads that generate traffic. Null for a self-test.
     #[schemars(extend("x-role" = "key"))]
     pub workers: Option<u32>,
     /// Message size; null unless `kind` is `cipher-data`.
     #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: Option<u32>,
-    /// Result of the driver's self-test as `/proc/crypto` reports it, such as `passed`; `absent` if
-    /// the driver is not listed; null for a measurement.
+    /// Result of the driver's self-test as reported by `/proc/crypto`, such as `passed`, or
+    /// `absent` if the driver is not listed there. Null for a measurement.
     #[schemars(extend("x-role" = "main", "x-heading" = "self-test"))]
     pub selftest: Option<String>,
-    /// `ops` divided by `seconds`; null for a self-test.
+    /// Operations per second (`ops` divided by `seconds`). Null for a self-test.
     #[schemars(extend("unit" = "1/s", "x-role" = "main", "x-heading" = "operations per second"))]
     pub ops_per_s: Option<f64>,
-    /// Throughput; null unless `kind` is `cipher-data`.
+    /// Encryption throughput. Null unless `kind` is `cipher-data`.
     #[schemars(extend("unit" = "10^6 bytes/s", "x-role" = "main", "x-heading" = "MB/s", "x-better" = "more"))]
     pub mb_per_s: Option<f64>,
-    /// Duration of the longest call, which encrypts a message or sets a key (two or four session
-    /// operations); null for a self-test.
+    /// Duration of the longest call. If `kind` is `cipher-data`, a call encrypts one message;
+    /// otherwise it sets a key, which takes two or four session operations. Null for a self-test.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "µs max"))]
     pub us_max: Option<f64>,
-    /// Number of calls that returned an error (messages with wrong bytes are not counted); null for
-    /// a self-test.
+    /// Number of calls that returned an error. Messages with wrong bytes are counted in `wrong`
+    /// instead. Null for a self-test.
     #[schemars(extend("x-role" = "figure"))]
     pub errors: Option<u64>,
-    /// Number of messages with wrong bytes; null for a self-test.
+    /// Number of messages that were encrypted incorrectly. Null for a self-test.
     #[schemars(extend("x-role" = "figure"))]
     pub wrong: Option<u64>,
-    /// Number of operations, which are messages for `cipher-data`, and session creations and
-    /// destructions otherwise; null for a self-test.
+    /// Number of messages if `kind` is `cipher-data`, otherwise number of sessions created plus
+    /// number of sessions destroyed. Null for a self-test.
     pub ops: Option<u64>,
-    /// Duration of the measurement, by the guest's clock; null for a self-test.
+    /// Duration of the measurement according to the guest's clock. Null for a self-test.
     #[schemars(extend("unit" = "s"))]
     pub seconds: Option<f64>,
 }
@@ -123,8 +123,8 @@ impl Row {
     }
 }
 
-/// The self-test status of each driver in `/proc/crypto`, which consists of paragraphs of `name :
-/// value` lines.
+/// The self-test status of each driver in `/proc/crypto`. A driver's entry there is a paragraph of
+/// lines, each with a name, a colon and a value.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     driver: Option<String>,

@@ -12,8 +12,8 @@ use kiln_tree::{key, root, update, Make, WITHOUT_BTF};
 use super::guest::Guest;
 use crate::Error;
 
-/// The algorithms and drivers that Linux's virtio_crypto registers and that the traffic uses. Each
-/// entry is an algorithm name and a driver name.
+/// Names of the algorithms that the traffic uses, each with the name of the driver that Linux's
+/// virtio_crypto registers for it.
 pub(super) const DRIVERS: [(&str, &str); 2] = [
     ("cbc(aes)", "virtio_crypto_aes_cbc"),
     ("rsa", "virtio-crypto-rsa"),

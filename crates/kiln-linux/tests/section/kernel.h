@@ -52,7 +52,7 @@ struct kernel_param_ops {
 #define sysfs_emit sprintf
 #define pr_warn printf
 
-/* The interrupted program. */
+/* The task that the simulated softirq interrupts. section.c compares its name with a parameter. */
 static const struct {
 	const char *comm;
 } program = { "registers" }, *const current = &program;

@@ -15,10 +15,11 @@ pub enum Ended {
     Failed,
     /// Ctrl-C interrupted the part, which may have written a record.
     Interrupted,
-    /// This machine lacks something. The string is the command's error line, which says what is
-    /// missing.
+    /// Something that the part needs is missing on this machine. The string is the command's error
+    /// line, which says what is missing.
     Lacks(String),
-    /// The part produced no valid record, for example because it crashed, hung or was refused.
+    /// The part failed without a usable record, for example because it crashed or hung. The string
+    /// gives the reason.
     Died(String),
 }
 
@@ -27,9 +28,9 @@ pub enum Ended {
 pub struct Answer {
     pub part: &'static Part,
     pub ended: Ended,
-    /// The command's output as text.
+    /// The record exactly as the command printed it; `None` if it printed no usable record.
     pub text: Option<String>,
-    /// The command's output, parsed as JSON.
+    /// The record, parsed as JSON; `None` if the command printed no usable record.
     pub record: Option<Value>,
 }
 

@@ -29,11 +29,12 @@ pub struct Part {
     pub what: &'static str,
     /// Importance, where 1 is the highest. If time is short, the least important parts are skipped.
     pub importance: u32,
-    /// The part is included only in surveys that last at least this long, in seconds.
+    /// Minimum duration, in seconds, of a survey that includes this part.
     pub from_s: f64,
     /// Minimum time for one process, in seconds.
     pub least_s: f64,
-    /// This part's share of the time that is left after every part has been given its minimum.
+    /// Weight with which this part shares in the time that is left after every part has been given
+    /// its minimum.
     pub share: f64,
     /// Whether the part runs in several processes. This is necessary if a measured number becomes a
     /// headline. For counts of wrong results, one process is enough, because counts can be added
@@ -47,8 +48,8 @@ pub struct Part {
     pub follows: bool,
     /// Returns whether everything that the part needs is available.
     pub can_run: fn(&Means) -> bool,
-    /// Returns the name of something that is missing and would improve the result, and how to
-    /// install it.
+    /// If something that would improve the result is missing, returns its name and how to install
+    /// it.
     pub missing: fn(&Means) -> Option<(&'static str, &'static str)>,
     /// Returns the arguments for this program, chosen so that each process takes about as long as
     /// its slot, including start-up.
@@ -106,7 +107,7 @@ pub struct Means {
 
 /// The time and the tools that are available to a part.
 pub struct Slot<'a> {
-    /// Seconds available to each process, from its start to its end.
+    /// Seconds available to each process, including start-up.
     pub seconds: f64,
     /// Number of processes that will run the part.
     pub processes: usize,

@@ -29,13 +29,14 @@ use super::runs::Estimate;
     )
 )]
 pub struct Row {
-    /// The question: `softirq-simd`, `nested-fpu`, `fpu-budget`, `compilers`, `ctrlq` or `speed`.
+    /// Name of the question: `softirq-simd`, `nested-fpu`, `fpu-budget`, `compilers`, `ctrlq` or
+    /// `speed`.
     #[schemars(extend("x-role" = "key"))]
     pub question: &'static str,
-    /// The answer in a few words, with its interval; null if the question was skipped.
+    /// The answer in a few words, with its interval. Null if the question was skipped.
     #[schemars(extend("x-role" = "condition"))]
     pub verdict: Option<String>,
-    /// The answer in plain language, with its conditions; null if the question was skipped. A note
+    /// The answer in plain language, with its conditions. Null if the question was skipped; a note
     /// then gives the reason.
     #[schemars(extend("x-role" = "condition"))]
     pub headline: Option<String>,
@@ -43,33 +44,34 @@ pub struct Row {
     /// screen shows `headline` below the first verdict of a question.
     #[serde(skip)]
     pub detail: Option<String>,
-    /// The answer as a number: the median over all processes, or a count over all of them; null if
-    /// this machine cannot answer the question.
+    /// The answer as a number: the median over all processes, or a count over all processes. Null
+    /// if this machine cannot answer the question.
     #[schemars(extend("x-role" = "main", "x-interval" = ["low", "high"]))]
     pub value: Option<f64>,
     /// Unit of `value`.
     #[schemars(extend("x-role" = "figure"))]
     pub unit: Option<&'static str>,
-    /// The published result that `value` is compared with; null if nothing comparable was
+    /// The published result that `value` is compared with. Null if nothing comparable was
     /// published.
     #[schemars(extend("x-role" = "figure", "x-heading" = "published"))]
     pub baseline: Option<f64>,
-    /// `value` divided by `baseline`; null if `baseline` is null.
+    /// `value` divided by `baseline`. Null if `baseline` is null.
     #[schemars(extend("x-role" = "figure"))]
     pub ratio: Option<f64>,
-    /// Lower end of the 95 % prediction interval, in which the result of one more process is
-    /// expected. Null for counts, and if the number of processes with a result is not exactly five.
-    /// If `value` is an IPsec packet rate at the edge of the range of rates that were tried, only
-    /// the known end is set.
+    /// Lower end of the 95 % prediction interval of `value`. The result of one more process is
+    /// expected within this interval. If `value` is an IPsec packet rate at the edge of the range
+    /// of rates tried, only the known end is set. Null for counts, and unless exactly five
+    /// processes have a result.
     pub low: Option<f64>,
-    /// Upper end of the 95 % prediction interval.
+    /// Upper end of the 95 % prediction interval of `value`.
     pub high: Option<f64>,
-    /// The result of each process, in the order in which the processes ran; empty for counts.
+    /// The result of each process, in the order in which the processes ran. Empty for counts.
     pub values: Vec<f64>,
-    /// Source of the published result that the answer refers to; null if it does not refer to one.
+    /// Source of the published result that the answer refers to. Null if the answer does not refer
+    /// to one.
     #[schemars(extend("x-role" = "figure"))]
     pub source: Option<&'static str>,
-    /// The command that shows the details.
+    /// The command that shows the details of the answer.
     #[schemars(extend("x-role" = "figure"))]
     pub command: &'static str,
 }

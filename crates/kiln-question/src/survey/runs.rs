@@ -17,8 +17,8 @@ const T: f64 = 2.776;
 pub struct Runs<'a>(Vec<Vec<&'a Value>>);
 
 impl<'a> Runs<'a> {
-    /// Groups the rows of `parts`. Processes without rows are skipped. Run `k` consists of the rows
-    /// of each part's `k`-th remaining process.
+    /// Groups the rows of `parts` into runs. Run `k` combines the rows from the `k`-th process of
+    /// each part, where processes without rows are not counted.
     pub fn new(answers: &'a [Answer], parts: &[&Part]) -> Runs<'a> {
         let mut runs: Vec<Vec<&Value>> = Vec::new();
         for part in parts {
@@ -75,7 +75,7 @@ pub enum Against {
     CannotTell,
 }
 
-/// The median over processes, and the interval in which the result of one more process is expected.
+/// The median over processes, with a 95% prediction interval for the result of one more process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     pub value: f64,
@@ -139,10 +139,10 @@ impl Estimate {
         }
     }
 
-    /// Compares two estimates with `x`: `self`, which is in cycles, and `time`. The result is
-    /// `Below` or `Above` only if both estimates are. Returns `None` if they contradict each other,
-    /// which happens if the core's clock frequency depends on the code. If `time` is `None`, only
-    /// the cycles are compared.
+    /// Compares two estimates with `x`: `self`, which is based on cycles, and `time`, which is
+    /// based on time. Returns `Below` or `Above` only if both estimates are on that side of `x`.
+    /// Returns `None` if they contradict each other, which happens if the core's clock frequency
+    /// depends on the code. If `time` is `None`, only `self` is compared.
     pub fn against_by_both(&self, time: Option<&Estimate>, x: f64) -> Option<Against> {
         let cycles = self.against(x);
         let Some(time) = time else {

@@ -13,12 +13,13 @@ pub fn number(row: &Value, field: &str) -> Option<f64> {
     row[field].as_f64().filter(|x| x.is_finite())
 }
 
-/// Returns whether each listed field of the row holds the text listed with it.
+/// Returns whether every (field, text) pair in `wanted` matches the row.
 pub fn has(row: &Value, wanted: &[(&str, &str)]) -> bool {
     wanted.iter().all(|(field, w)| word(row, field) == *w)
 }
 
-/// Formats a number with three significant digits.
+/// Formats a number with at most two decimals and, from 1 upwards, three significant digits.
+/// Numbers of 100 or more are rounded to whole numbers and get thousands separators.
 pub fn figure(x: f64) -> String {
     match x.abs() {
         a if a < 9.995 => format!("{x:.2}"),

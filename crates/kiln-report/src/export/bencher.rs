@@ -12,8 +12,8 @@ use super::result::{results, to_text, Figure};
 /// Bencher's built-in measure for durations, in nanoseconds.
 const LATENCY: &str = "latency";
 
-/// Exports all results for which smaller or larger values are better. If there are several sides,
-/// each benchmark's name is preceded by the name of its side.
+/// Exports all times, and all results whose field specifies whether smaller or larger values are
+/// better. If there are several sides, each benchmark's name is preceded by the name of its side.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let mut all: Map<String, Value> = Map::new();
     for one in results(sides) {

@@ -1,4 +1,4 @@
-//! Exports google-benchmark's `--benchmark_out` format, for tools that read it.
+//! Exports records in the format of google-benchmark's `--benchmark_out`.
 //!
 //! The export contains the fields that google-benchmark's user guide lists ("Output Formats") and
 //! those that its `tools/compare.py` needs.

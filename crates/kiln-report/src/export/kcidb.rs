@@ -17,8 +17,8 @@ use kiln_record::view::all_hold;
 use super::ktap::judge;
 use super::result::{results, to_text, Result as Row};
 
-/// Name of the submitting CI system, with which every identifier begins. A CI system that submits
-/// these reports must replace this name with its own.
+/// Name of the CI system that submits the reports. Every identifier begins with this name. Any
+/// other CI system that submits these reports must replace it with its own name.
 const ORIGIN: &str = "kiln";
 
 /// Exports every row as a test with at most one result. The status of a check is its verdict; the
@@ -88,9 +88,8 @@ fn test(one: &Row, n: usize, build: &str, sides: usize) -> Value {
     test
 }
 
-/// Returns the row's result, which is a time if there is one, and otherwise the first main result.
-/// A time is exported in seconds, with `"prefix": "metric"` so that the reader can scale it to a
-/// unit such as ns.
+/// Returns the row's time if it has one, and otherwise its first main result. A time is exported in
+/// seconds, with `"prefix": "metric"` so that the reader can scale it to a unit such as ns.
 fn number(one: &Row) -> Option<Value> {
     if let Some(time) = one.time() {
         return Some(json!({"value": time.value / 1e9, "unit": "s", "prefix": "metric"}));

@@ -47,8 +47,8 @@ pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     Ok(String::from_utf8(out).expect("lines are texts"))
 }
 
-/// Returns the verdict on a row that is a check, and a text. The text describes what failed; it is
-/// empty unless the check failed.
+/// Returns the verdict on a row that is a check, and a description of what failed. The description
+/// is empty unless the check failed.
 pub(super) fn judge(kind: &RowType, check: &Check, row: &Row) -> (Verdict, String) {
     let holding = |terms: &[Term]| -> Vec<String> {
         let holding = terms.iter().filter(|term| term.holds(row));

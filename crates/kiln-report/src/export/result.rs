@@ -109,8 +109,8 @@ impl Result<'_> {
         measured.and_then(ns).or_else(|| ns(field))
     }
 
-    /// Returns the results for which smaller or larger values are better, each with the field that
-    /// describes it.
+    /// Returns each result whose field specifies whether smaller or larger values are better, along
+    /// with this field.
     pub(super) fn judged(&self) -> impl Iterator<Item = (&'static Field, Figure)> + '_ {
         let better = self.kind.figures().filter(|f| f.better.is_some());
         better.filter_map(move |f| Some((f, Figure::read(self.row, f)?)))
@@ -130,7 +130,7 @@ pub(super) fn called<'a>(kind: &'a RowType, what: &str) -> Option<&'a Field> {
     kind.fields.iter().find(is)
 }
 
-/// Formats a JSON document, followed by a newline.
+/// Formats a JSON document and appends a newline.
 pub(super) fn to_text(document: &Value) -> String {
     let text = serde_json::to_string_pretty(document);
     text.expect("a document has string keys only") + "\n"

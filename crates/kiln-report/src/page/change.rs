@@ -12,10 +12,10 @@ const MOST_ROWS: usize = 40;
 /// Maximum number of columns for the sides' results. If there are more sides, a table shows only
 /// the first and the last one.
 const MOST_COLUMNS: usize = 8;
-/// Maximum number of combinations of machine and compiler in the section on commits.
+/// Maximum number of (machine, compiler) pairs shown in the section on commits.
 const MOST_LINES: usize = 20;
 
-/// Builds both sections. They are empty if there is only one machine and only one commit.
+/// Builds both sections. A section is omitted if it has nothing to compare.
 pub(super) fn sections(groups: &[Group], sides: &[Side]) -> Markup {
     let machines = between_machines(groups, sides);
     let commits = over_commits(groups, sides);

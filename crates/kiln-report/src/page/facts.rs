@@ -98,8 +98,8 @@ const MOST_WARNINGS: usize = 30;
 /// Prefix of notes that explain why results are less reliable.
 const WARNING: &str = "warning: ";
 
-/// Builds the list of disturbances that the page shows above the results. Each kind of disturbance
-/// is listed once per side; the section on records lists all of them.
+/// Builds the list of warnings above the results. It contains only the first warning of each kind
+/// for each side. The section on records contains all warnings.
 pub(super) fn warnings(sides: &[Side]) -> Markup {
     let mut all: Vec<String> = Vec::new();
     for side in sides {
@@ -177,7 +177,7 @@ pub(super) fn headlines(groups: &[Group], names: &[String]) -> Markup {
     }
 }
 
-/// Converts the unit in a field's name to its usual notation.
+/// Converts a unit from the spelling used in field names to its usual notation.
 fn unit(name: &str) -> &str {
     match name {
         "mb_per_s" => "MB/s",
@@ -186,8 +186,8 @@ fn unit(name: &str) -> &str {
     }
 }
 
-/// For each record, builds a part with the command that repeats the run, the notes, and the record
-/// itself.
+/// Builds one entry per record, with the command that repeats the run, a button that saves the
+/// record, and the notes. Records in `left` have no button, because the page omits them.
 pub(super) fn records(sides: &[Side], left: &[(usize, usize)]) -> Markup {
     html! {
         section #records {

@@ -1,5 +1,5 @@
-//! Builds the report page: one self-contained file for printing and for screens of any width, which
-//! works even without its script.
+//! Builds the report page as one self-contained file, suitable for printing and for screens of any
+//! width. The page works even without its script.
 
 mod change;
 mod facts;
@@ -66,7 +66,8 @@ pub fn html(sides: &[Side], options: &Options) -> Result<String, Error> {
     Ok(self::page(sides, &kept, &left, options).into_string())
 }
 
-/// Returns a source expression that makes the content security policy permit only this exact text.
+/// Returns the source expression that permits this exact script or style in a content security
+/// policy.
 fn only(text: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)))
 }

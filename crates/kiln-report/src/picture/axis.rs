@@ -34,7 +34,7 @@ impl Axis {
     pub(super) fn log(low: f64, high: f64, from: f64, to: f64) -> Axis {
         let good = low > 0.0 && high.is_finite() && high >= low;
         let (low, high) = if good { (low, high) } else { (1.0, 10.0) };
-        // Widen the range if it is too narrow, as for a single value.
+        // Widen the range if it is too narrow, for example because there is only one value.
         let (low, high) = match high / low < 1.2 {
             true => (low / 1.5, high * 1.5),
             false => (low, high),
@@ -58,7 +58,8 @@ impl Axis {
         self.from + share.clamp(0.0, 1.0) * (self.to - self.from)
     }
 
-    /// Returns round numbers for ticks that are at least `gap` apart.
+    /// Returns the values at which to draw ticks: round numbers whose positions are at least `gap`
+    /// apart.
     pub(super) fn ticks(&self, gap: f64) -> Vec<f64> {
         if !self.log {
             let step = step(self.high);
@@ -135,7 +136,7 @@ impl Axis {
     }
 }
 
-/// Returns a round step that divides `most` into five to ten parts.
+/// Returns a round step that divides the range from 0 to `most` into at most six parts.
 fn step(most: f64) -> f64 {
     let power = 10f64.powf((most / 5.0).log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|s| s * power);

@@ -1,5 +1,5 @@
-//! Draws results side by side, each with its interval, either as bars from zero or as dots on a
-//! logarithmic scale.
+//! Draws each result, along with its interval, as a bar from zero or as a dot on a logarithmic
+//! scale.
 
 use super::axis::Axis;
 use super::canvas::{colour, n, width, Picture, FONT, LEADING, WIDTH};
@@ -18,7 +18,8 @@ pub(super) struct Bar {
     pub marked: bool,
 }
 
-/// Draws the bars in the given order. Returns `None` if `bars` is empty.
+/// Draws the bars in the given order, skipping values that cannot be drawn. Returns `None` if no
+/// bars are left.
 pub(super) fn draw(title: &str, unit: &str, log: bool, bars: &[Bar]) -> Option<Picture> {
     let bars: Vec<&Bar> = bars
         .iter()

@@ -1,4 +1,4 @@
-//! Chart elements: text that fits the available space, lines, and the styles of series.
+//! Basic elements of charts: fitted text, lines, markers and the styles of series.
 
 use maud::{html, Markup, PreEscaped};
 
@@ -8,8 +8,8 @@ pub(super) const WIDTH: f64 = 360.0;
 pub(super) const FONT: f64 = 11.0;
 /// Font size of titles.
 const TITLE: f64 = 12.5;
-/// Upper bounds for the width of a character, relative to the font size. The first is for ordinary
-/// characters in a common typeface, the second for wide characters.
+/// Upper bounds for a character's width, relative to the font size: `EM` for ordinary characters in
+/// a common typeface, `WIDE` for wide characters.
 const EM: f64 = 0.64;
 const WIDE: f64 = 1.02;
 /// Maximum number of pictures that a file shows side by side.
@@ -38,7 +38,8 @@ const DASHES: [&str; 8] = [
 #[derive(Clone, Debug)]
 pub struct Picture {
     pub title: String,
-    /// Alternative text, for screen readers: how to read the picture, and what it shows.
+    /// Alternative text for screen readers. It explains how to read the picture and describes what
+    /// the picture shows.
     pub about: String,
     /// Height in SVG units.
     pub height: f64,

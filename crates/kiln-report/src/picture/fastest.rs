@@ -25,7 +25,8 @@ fn origin(provider: &str) -> Origin {
     }
 }
 
-/// Ranks a row by the preferences. Only the rows with the highest rank are shown.
+/// Returns a row's rank according to the preferences, the first of which matters most. Only the
+/// rows with the highest rank are shown.
 fn rank(prefer: &[Term], row: &Row) -> Vec<u64> {
     let rank = |term: &Term| match number(row, &term.field) {
         Some(n) => n as u64,
@@ -34,8 +35,8 @@ fn rank(prefer: &[Term], row: &Row) -> Vec<u64> {
     prefer.iter().map(rank).collect()
 }
 
-/// Draws one picture that shows the fastest series of each provider on each side, chosen from the
-/// rows with the highest rank.
+/// Draws one picture that shows each provider's fastest series on each side. Only the rows with the
+/// highest rank are considered.
 pub(super) fn draw(
     kind: &RowType,
     view: &Fastest,
@@ -71,8 +72,8 @@ pub(super) fn draw(
         });
         providers.sort_by_key(|(name, _)| origin(name));
         for (provider, mut rows) in providers {
-            // Show functions that process several messages at once only if their provider has no
-            // other functions.
+            // If a provider has functions that process one message at a time, show only these.
+            // Otherwise, show its functions that process several messages at once.
             let aside = rows.iter().all(|r| view.aside.holds(r));
             rows.retain(|r| view.aside.holds(r) == aside);
             let whose = origin(&provider);
@@ -96,8 +97,8 @@ pub(super) fn draw(
                 name.push_str(&format!("{provider} "));
             }
             let room = WIDTH - 40.0 - width(&tail, FONT);
-            // A side has the same style in all pictures, even if other sides are missing from a
-            // picture.
+            // If there are several sides, each side keeps its style in all pictures, even in those
+            // that do not show all sides.
             let series = match (sides.len(), whose) {
                 (1, _) => lines.len(),
                 (_, Origin::Kiln) => side,

@@ -16,16 +16,16 @@ pub(super) struct Spot {
     pub line: String,
     /// Name of the column that the cell is in.
     pub column: String,
-    /// The cell's result, if it has one.
+    /// The cell's result; `None` if the row has no valid result.
     pub value: Option<f64>,
-    /// The reason why the cell has no result; otherwise empty.
+    /// The row's status, which is shown if the cell has no result.
     pub status: String,
     /// Tooltip text.
     pub hint: String,
 }
 
-/// Draws the cells. If there are too many columns for one map, draws several maps, which are shown
-/// one below the other. Without cells, returns an empty list.
+/// Draws the cells in maps of at most [`COLUMNS`] columns. Returns an empty list if `spots` is
+/// empty.
 pub(super) fn draw(title: &str, unit: &str, spots: &[Spot]) -> Vec<Picture> {
     let mut columns: Vec<&str> = Vec::new();
     for spot in spots {

@@ -57,13 +57,13 @@ pub(super) struct Chart<'a> {
     pub log: (bool, bool),
     /// The lines, starting with the most important one.
     pub lines: Vec<Line>,
-    /// Values to label on the horizontal axis. By default, round values are labelled.
+    /// Values to label on the horizontal axis. If this is `None`, round values are labelled.
     pub stops: Option<Vec<f64>>,
     /// Functions that format the labels of the horizontal and the vertical axis.
     pub words: (&'a dyn Fn(f64) -> String, &'a dyn Fn(f64) -> String),
     /// A shaded horizontal range and its label.
     pub shade: Option<(f64, f64, &'a str)>,
-    /// Whether lines are drawn as steps, in which each point's value continues until the next
+    /// Whether lines are drawn as steps, which keep each point's value constant until the next
     /// point.
     pub steps: bool,
     /// Whether points have markers.

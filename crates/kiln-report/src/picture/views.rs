@@ -192,7 +192,7 @@ fn draw(kind: &RowType, shape: &Shape, of: &str, rows: &[&Row]) -> Vec<Picture> 
             along,
             upwards,
         } => {
-            // Rows whose names agree in the first term have the same style.
+            // Rows whose names begin with the same term share a style.
             let first = |r: &Row| label(kind, &kind.view.name[..1], r);
             let looks = split(rows, first);
             let line = |r: &&Row| {
@@ -252,8 +252,8 @@ fn draw(kind: &RowType, shape: &Shape, of: &str, rows: &[&Row]) -> Vec<Picture> 
     one.into_iter().collect()
 }
 
-/// Converts a histogram to a line that shows percentages, from the first non-empty octave to the
-/// last.
+/// Converts a histogram to a line that shows each octave's percentage of the total count. The line
+/// extends from the first non-empty octave to the last.
 fn outline(counts: &[(f64, f64, f64)]) -> Option<Vec<Point>> {
     let total: f64 = counts.iter().map(|c| c.2).sum();
     let first = counts.iter().position(|c| c.2 > 0.0)?;
@@ -267,8 +267,8 @@ fn outline(counts: &[(f64, f64, f64)]) -> Option<Vec<Point>> {
     Some(points)
 }
 
-/// Reads the buckets of a histogram: lower bound, upper bound and count. The bounds have the unit
-/// that the histogram's fields have.
+/// Returns the lower bound, upper bound and count of each bucket of a histogram. The bounds are in
+/// the same unit as in the names of the histogram's fields.
 fn histogram(row: &Row, prefix: &str) -> Vec<(f64, f64, f64)> {
     let bound = |field: &str| -> Option<f64> {
         let bound = field.strip_prefix(prefix)?.strip_prefix("_le_")?;

@@ -318,7 +318,7 @@ impl AwsLc {
 
     fn hash(&self, name: &str) -> Result<Run<'static>, String> {
         let library = self.clone();
-        // SAFETY: the functions that callers name have the type `Hash` in sha.h.
+        // SAFETY: callers pass only names of functions whose declarations in sha.h match `Hash`.
         let digest: Hash = unsafe { library.0.opened.get(name)? };
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, len) = (&library, m.shape.len);

@@ -22,7 +22,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Returns the address of the received tag of a `len`-byte message that is to be opened.
+    /// Returns the address of the tag to verify when a `len`-byte message is opened.
     ///
     /// # Safety
     /// The message must have a tag.
@@ -65,9 +65,9 @@ pub(super) fn call_each(
     let mut i = 0;
     let mut last = None;
     for _ in 0..calls {
-        // SAFETY: the assertions above show that all addresses are within the buffers, because `i`
-        // is less than `count`. If a result serves as the next IV, it is long enough, because
-        // shapes whose results are shorter than an IV are not chained.
+        // SAFETY: `i` is less than `count`, so the assertions above guarantee that all addresses
+        // are within the buffers. A result that serves as the next IV is long enough, because
+        // messages are chained only if their results are at least as long as an IV.
         let call = unsafe {
             let from = src.add(i * src_stride);
             let to = dst.add(i * dst_stride).add(text);

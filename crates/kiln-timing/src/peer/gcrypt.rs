@@ -4,9 +4,9 @@
 //! message (`gcry_cipher_setiv`, or `gcry_cipher_setctr` for CTR), and a single call of
 //! `gcry_cipher_encrypt` processes it. For AEADs, the steps are: set the IV, set the lengths if the
 //! mode is CCM (`GCRYCTL_SET_CCM_LENGTHS`), call `gcry_cipher_authenticate`, process the text, and
-//! call `gcry_cipher_gettag` or `gcry_cipher_checktag`. Digests of data in a single buffer use
-//! `gcry_md_hash_buffer`, which the manual calls the fastest function. MACs use a handle that holds
-//! the key, and `gcry_mac_reset` before each message.
+//! call `gcry_cipher_gettag` or `gcry_cipher_checktag`. A message in a single buffer is hashed with
+//! `gcry_md_hash_buffer`, which is the fastest function according to the manual. For MACs, a handle
+//! holds the key, and `gcry_mac_reset` is called before each message.
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::path::Path;

@@ -1,11 +1,11 @@
 //! Graviola, compiled in if the cargo feature `peers` is enabled, and called as its documentation
 //! recommends.
 //!
-//! An AEAD object is created once from the key; `encrypt` and `decrypt` process a whole message in
-//! place, with the nonce, the associated data and the tag passed separately. Results of all
-//! libraries are written to separate buffers, so the times include copying the text to its
-//! destination. Hashes need a single call. For HMAC, an object that holds the key is cloned for
-//! each message.
+//! An AEAD object is created once from the key. Its methods `encrypt` and `decrypt` process a whole
+//! message in place and take the nonce, the associated data and the tag as separate arguments. All
+//! libraries are measured with the result in a different buffer from the source, so Graviola's AEAD
+//! times include copying the text to its destination. A hash needs a single call. For HMAC, an
+//! object that holds the key is cloned for each message.
 
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 

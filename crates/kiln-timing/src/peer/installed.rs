@@ -1,8 +1,8 @@
 //! Libraries that `kiln libraries install` has put into Kiln's cache:
 //! `kiln/libraries/NAME-VERSION/FILE`.
 //!
-//! A directory is given its final name only when the library in it is complete, so every directory
-//! with such a name is usable.
+//! A directory gets its final name only after the library in it is complete, so every directory
+//! whose name has the form `NAME-VERSION` is usable.
 
 use std::cmp::Ordering;
 use std::fs;

@@ -21,8 +21,8 @@ pub trait Peer {
         format!("{}-{}", self.name(), self.version())
     }
 
-    /// Returns the library's implementations of this work. The list is empty if the library lacks
-    /// the algorithm.
+    /// Returns the library's candidates for this work. The list is empty if the library lacks the
+    /// algorithm.
     ///
     /// # Errors
     /// Fails if the library has the algorithm but a candidate cannot be prepared.

@@ -1,24 +1,30 @@
 //! Intel's Multi-Buffer Crypto for IPsec, called as its README and the comments in its header
 //! recommend.
 //!
-//! A manager is allocated and initialised for the best instructions that this CPU has
-//! (`alloc_mb_mgr`, `init_mb_mgr_auto`). For AES-GCM, GHASH and hashes of a single buffer, the
-//! manager has functions that complete immediately (`IMB_AES256_GCM_ENC`, `IMB_SHA256`); data
-//! derived from a key is computed only once. Everything else is submitted as jobs. If one message
-//! cannot fully use the CPU (CBC encryption, CMAC, CCM, hashes, HMAC), the library processes
-//! several messages at once. Rows for such work are marked, because they show the throughput of a
-//! stream of messages, not that of a single message.
+//! A manager is allocated (`alloc_mb_mgr`) and initialised for the best instruction set of this CPU
+//! (`init_mb_mgr_auto`). It has direct functions for AES-GCM, for GHASH and for hashing a single
+//! buffer (`IMB_AES256_GCM_ENC`, `IMB_SHA256`). Data that depends only on the key is computed once.
+//! All other work is submitted as jobs. If a single message cannot keep the CPU busy (CBC
+//! encryption, CMAC, CCM, hashes, HMAC), the library processes several messages at once. Rows for
+//! such work are marked, because they show the throughput of a stream of messages, not that of a
+//! single message.
 //!
-//! In version 1.3, jobs are submitted one by one: for each message, call `IMB_GET_NEXT_JOB`, fill
-//! in the fields of the job, and call `IMB_SUBMIT_JOB`; at the end, call `IMB_FLUSH_JOB` until all
-//! jobs are complete. In version 2.0, jobs are submitted without checks, which is faster, in two
-//! forms: bursts (`IMB_GET_NEXT_BURST`, `IMB_SUBMIT_BURST_NOCHECK`, `IMB_FLUSH_BURST`; rows
-//! `…_BURST`), and, for some algorithms, arrays of jobs that all use the same cipher or hash
-//! (`IMB_SUBMIT_CIPHER_BURST_NOCHECK`, `IMB_SUBMIT_HASH_BURST_NOCHECK`; rows `…_CIPHER_BURST`,
-//! `…_HASH_BURST`). In rows whose names end in `_1`, each call submits a single job.
-//! `imb_set_session` prepares jobs for bursts. Arrays are the fastest interface for short messages.
-//! For long messages, the fastest interface depends on the algorithm, so both bursts and arrays
-//! have a row.
+//! In version 1.3, jobs are submitted one by one. For each message, call `IMB_GET_NEXT_JOB`, fill
+//! in the job, and call `IMB_SUBMIT_JOB`. At the end, call `IMB_FLUSH_JOB` until all jobs are
+//! complete.
+//!
+//! In version 2.0, the functions that skip checks are used, because they are faster. They accept
+//! jobs in two forms:
+//!
+//! - Bursts: `IMB_GET_NEXT_BURST`, `IMB_SUBMIT_BURST_NOCHECK` and `IMB_FLUSH_BURST`. Their rows are
+//!   named `…_BURST`.
+//! - For some algorithms, arrays of jobs that all use the same cipher or hash:
+//!   `IMB_SUBMIT_CIPHER_BURST_NOCHECK` and `IMB_SUBMIT_HASH_BURST_NOCHECK`. Their rows are named
+//!   `…_CIPHER_BURST` and `…_HASH_BURST`.
+//!
+//! In rows whose names end in `_1`, each call submits a single job. Both forms require
+//! `imb_set_session` to prepare the jobs. Arrays are the fastest interface for short messages. For
+//! long messages, the fastest interface depends on the algorithm, so both have a row.
 //!
 //! SHA-1 and SHA-2 have rows for single buffers and rows for jobs.
 
@@ -87,7 +93,7 @@ impl IpsecMb {
         FIND.load(file, load, |library: &IpsecMb| &library.0.version)
     }
 
-    /// Returns whether this version has burst functions, which are at known offsets.
+    /// Returns whether this version of the library has the burst functions.
     fn has_bursts(&self) -> bool {
         self.0.set_session.is_some()
     }
@@ -155,11 +161,11 @@ impl Manager {
     /// # Safety
     /// `T` must be the type of the function at this offset.
     unsafe fn function<T: Copy>(&self, offset: usize) -> Result<T, String> {
-        // SAFETY: `self.at` points to a manager that the library allocated. Every caller passes an
-        // offset from `layout`, or the sum of such an offset and an index into the same group of
-        // pointers. Every such value is a multiple of 8 and at most 1008, so the pointer read here
-        // is inside the manager, which also contains the jobs that follow its functions. The caller
-        // promises that `T` is the function's type.
+        // SAFETY: `self.at` points to a manager that the library allocated. Every caller passes
+        // either an offset from `layout` or the offset of a later pointer in the same group. All
+        // these offsets are multiples of 8 and at most 1008. The manager is much larger, because it
+        // also contains the jobs, so this reads a pointer within it. The caller promises that `T`
+        // is the function's type.
         unsafe {
             let at = self.at.cast::<u8>().add(offset);
             if at.cast::<usize>().read() == 0 {
@@ -169,8 +175,8 @@ impl Manager {
         }
     }
 
-    /// Returns a copy of the job that also contains the number by which bursts identify its
-    /// algorithms.
+    /// Converts a job to the layout of version 2.0, and sets the fields by which the burst
+    /// functions identify the job's algorithms.
     fn set_session(&self, job: Job) -> Result<Job2, String> {
         let mut whole = Job2 {
             job,
@@ -299,8 +305,9 @@ impl Peer for IpsecMb {
             }
             Ok(all)
         };
-        // For a single message, use one job in version 1.3. In version 2.0, use an array if the
-        // algorithm supports arrays, otherwise a burst: first with one job, then with many.
+        // For a single message, use one job in version 1.3. In version 2.0, use arrays if the
+        // algorithm supports them, otherwise bursts. In both cases, measure calls that submit one
+        // job and calls that submit many.
         let single = |name: &str, array: Option<&str>| -> Candidates {
             Ok(match array {
                 _ if !bursts => vec![one(name.to_string(), self.jobs(work)?)],

@@ -108,8 +108,8 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Loads the requested libraries. The library that serves as the baseline is required. If any
-    /// other library fails to load and was not requested by name, only a note is added.
+    /// Loads the requested libraries. Fails if the baseline library or a library that was requested
+    /// by name cannot be loaded. If any other library cannot be loaded, adds a note.
     pub fn load(
         wanted: &Wanted,
         baseline: Option<&str>,
@@ -136,8 +136,8 @@ impl Peers {
     }
 }
 
-/// Libraries only add implementations of algorithms that other sources have. They have no
-/// algorithms of their own, and do not compute expected results.
+/// Libraries supply candidates only for algorithms that another source lists. They list no
+/// algorithms themselves and provide no judges.
 impl Source for Peers {
     fn algorithms(&self) -> Vec<Spec> {
         Vec::new()

@@ -1,15 +1,16 @@
 //! Nettle, called as its manual recommends. The names in parentheses are sections of the manual.
 //!
-//! The caller allocates contexts and sets a key once. A mode's function takes the context and the
-//! IV, and updates the IV so that a later call can continue the message. Each message therefore
-//! uses a copy of its IV (Cipher modes). For AEADs (Authenticated encryption), the caller sets the
-//! nonce, passes the associated data, encrypts or decrypts the text, and computes the tag; when
-//! decrypting, the caller also compares the tag. For CCM, the manual prefers functions that process
-//! whole messages. A hash's digest function leaves the context ready for the next message (Hash
-//! functions). A MAC's digest function does the same and keeps the key (Keyed hash functions).
+//! The caller allocates a context and sets its key once. The function for a cipher mode updates the
+//! IV, so that a later call can continue the message. Each message is therefore processed with a
+//! copy of its IV (Cipher modes). For AEADs, the caller sets the nonce, passes the associated data,
+//! encrypts or decrypts the text, and computes the tag. When decrypting, the caller also compares
+//! the tags (Authenticated encryption). For CCM, the manual prefers the functions that process
+//! whole messages. The digest function of a hash also prepares the context for the next message
+//! (Hash functions). The digest function of a MAC does so too, and keeps the key (Keyed hash
+//! functions).
 //!
-//! The library's description of a hash (nettle-meta.h) contains the size of its context. All other
-//! contexts are given more memory than any of nettle's headers requires.
+//! For each hash, the library reports the size of the context (nettle-meta.h). For all other
+//! algorithms, the context gets more memory than Nettle's largest context needs.
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::path::Path;

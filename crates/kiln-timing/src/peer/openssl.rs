@@ -2,17 +2,17 @@
 //!
 //! For many messages under one key, the documentation recommends a single `EVP_CIPHER_CTX` whose
 //! cipher and key are set once. For each message, `EVP_CipherInit_ex(ctx, NULL, NULL, NULL, iv,
-//! -1)` then sets the IV, and one `EVP_CipherUpdate` processes the whole message
-//! (EVP_EncryptInit(3): a context may be reused in this way, and unchanged parameters are passed as
-//! NULL). Without padding, only AEADs need a finalisation. Their calls follow the order given on
-//! the same page (AEAD interface): IV, associated data, text, final, tag. For CCM, the length is
-//! set first.
+//! -1)` then sets the IV, and one `EVP_CipherUpdate` processes the whole message. According to
+//! EVP_EncryptInit(3), a context may be reused in this way, and unchanged parameters are passed as
+//! NULL. Without padding, only AEADs need a final call. The calls for an AEAD follow the order
+//! given on the same page (AEAD interface): IV, associated data, text, final, tag. For CCM, the
+//! length is passed before the associated data.
 //!
-//! Digests use one `EVP_MD_CTX` and an algorithm that is fetched once (crypto(7), on performance),
-//! then call init, update and final for each message. MACs use one `EVP_MAC_CTX` that holds the
-//! key; `EVP_MAC_init` without a key begins the next message under the same key (EVP_MAC(3)).
-//! Poly1305 does not allow this, because each of its keys is for one message only, so the key is
-//! set for each message.
+//! For a digest, the algorithm is fetched once, as crypto(7) recommends for performance, and a
+//! single `EVP_MD_CTX` is used. Each message takes three calls: init, update and final. For a MAC,
+//! a single `EVP_MAC_CTX` holds the key, and `EVP_MAC_init` without a key begins the next message
+//! under the same key (EVP_MAC(3)). A Poly1305 key may be used for only one message, so the key is
+//! set again for each message.
 
 mod functions;
 
@@ -299,9 +299,9 @@ fn aead(cipher: Cipher, op: Op) -> Run<'static> {
     Box::new(run)
 }
 
-/// Returns a closure that calls CCM. CCM always needs the length first and, when decrypting, the
-/// tag before the text. The return value of the update call that processes the text shows whether
-/// the tag is correct.
+/// Returns a closure that encrypts or decrypts messages with CCM. The message length must be passed
+/// before the associated data. When decrypting, the tag must be passed before the text, and the
+/// update call that processes the text fails if the tag is wrong.
 fn ccm(cipher: Cipher, op: Op) -> Run<'static> {
     let run = move |m: &mut Messages, calls| {
         let (f, ctx, shape) = (&*cipher.library.0, cipher.ctx.as_ptr(), m.shape);
@@ -399,7 +399,7 @@ struct MacCtx {
     library: OpenSsl,
     ctx: NonNull<c_void>,
     size: usize,
-    /// The key, for algorithms that need it with each message.
+    /// The key, if it must be set again for each message; otherwise `None`.
     key: Option<Vec<u8>>,
 }
 

@@ -1,4 +1,4 @@
-//! Release years of libraries. They show the reader of a comparison how old a library is.
+//! The release years of libraries, so that readers of a comparison can see how old each library is.
 
 use kiln_record::family;
 

@@ -16,8 +16,8 @@ use crate::source::Work;
 /// (including the bytes before the message), and the destination.
 type Answer = Box<dyn Fn(&[u8], &[u8], &mut [u8]) -> Result<(), String>>;
 
-/// Returns the judge named by a row of the tree's function table; `None` if this file does not
-/// define that judge. `key` is the row's key before preparation.
+/// Returns the judge for a row of the tree's function table, or `None` if this file does not define
+/// one. `key` is the key that is passed to the function, after any preparation.
 pub(super) fn judge(
     row: &Primitive,
     work: &Work,
@@ -233,8 +233,9 @@ fn checksum(crc: Crc, invert: u64) -> Answer {
 pub(super) fn prepare(how: &str, key: &[u8]) -> Result<Vec<u8>, String> {
     let bytes = |key: &[u8]| <[u8; 16]>::try_from(key).map_err(|_| "a key that is not 16 bytes");
     match how {
-        // RFC 8452, appendix A: with this key, POLYVAL computes GHASH with the bytes in reverse
-        // order.
+        // Convert the GHASH key to a POLYVAL key (RFC 8452, appendix A). With the converted key,
+        // POLYVAL computes GHASH, except that the bytes of each block and of the result are in
+        // reverse order.
         "ghash" => {
             let h = u128::from_be_bytes(bytes(key)?);
             let carry = (h >> 127) * (0xc2 << 120);

@@ -1,5 +1,5 @@
-//! Computes cyclic redundancy checks for any polynomial with a single lookup table. A tree's
-//! functions must return the same values.
+//! Computes cyclic redundancy checks (CRCs) for an arbitrary polynomial, using a single lookup
+//! table. The results of a tree's functions are compared with these values.
 
 /// A CRC, defined by its polynomial.
 pub(super) struct Crc {

@@ -124,8 +124,8 @@ impl Tree {
             }),
             (None, None) => None,
         };
-        // Treat a result of the digest's size as the digest, unless the function takes an initial
-        // state: it then returns the hash's internal state, which differs from the digest.
+        // If the result is as long as the digest, treat it as the digest. The exception is a
+        // function that takes an initial state, because it returns the hash's internal state.
         let whole = |bytes: &usize| *bytes == work.spec.digest && !row.from_state();
         Ok(Candidate {
             tier: Some(row.tier.clone().into()),
@@ -180,9 +180,10 @@ impl Tree {
             }
         }
         if row.from_state() {
-            // If the judge is one of the tree's functions, any initial state will do, because the
-            // judge starts from the same state. The counters, flags and buffers that follow the
-            // state's words are 0.
+            // Use the hash's own initial state if `kernel/` has the hash, otherwise arbitrary
+            // bytes. Arbitrary bytes are sufficient if the judge is one of the tree's functions,
+            // because it starts from the same state. The counters, flags and buffers that follow
+            // the state's words are set to zero.
             let mut start = answers::state_after(&row.alg, &[]);
             let start = start.get_or_insert_with(|| self.key(row.state.unwrap_or(0)));
             let behind = match row.two_messages() || row.judge.is_some() {

@@ -1,6 +1,6 @@
 //! Known answers for library functions that have only one implementation in the tree, and therefore
 //! cannot be checked against another one. The answers come from Python's hashlib and from OpenSSL.
-//! For modes that both lack, the answers were composed from single blocks encrypted by OpenSSL.
+//! For modes that neither supports, they were composed from single blocks encrypted by OpenSSL.
 
 /// Length of the message in bytes. The message consists of the bytes 0 to 199; the bytes of the key
 /// and the IV also count up from 0.

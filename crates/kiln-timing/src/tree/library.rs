@@ -15,7 +15,7 @@ use crate::shape::{Kind, Op};
 use crate::source::{bits_of_key, Choice, Spec, Work};
 
 impl Tree {
-    /// Adds the algorithms that only the library's functions compute.
+    /// Adds the algorithms that the tree implements only as library functions.
     pub(super) fn describe_library(&self, specs: &mut Vec<Spec>) {
         for function in self.exported() {
             let spec = spec(function);
@@ -31,7 +31,8 @@ impl Tree {
         self.library.as_ref().map_or(&[], |l| l.functions())
     }
 
-    /// Returns the selected functions with their keys and judges.
+    /// Returns the selected library functions, ready to be called, each with its judge. Functions
+    /// that cannot be prepared are reported in `notes`.
     pub(super) fn library_functions(
         &self,
         work: &Work,
@@ -68,10 +69,10 @@ impl Tree {
         found
     }
 
-    /// Returns a separate judge for a function, or `None` if the judge of its algorithm is
-    /// suitable. The algorithm's judge is suitable if Kiln has the algorithm, or if the tree has a
-    /// generic driver with code of its own. A driver whose name ends in `-lib` is not suitable,
-    /// because it would call the function that is being judged.
+    /// Returns a separate judge for a function, or `None` if it can share the algorithm's judge.
+    /// Sharing requires that the function uses the key of `work`, and that either Kiln or a generic
+    /// driver implements the algorithm. `-lib` drivers do not count, because they call the function
+    /// that is being judged.
     fn judge_of(&self, function: &Function, work: &Work) -> Result<Option<Judge<'_>>, String> {
         let generic = || {
             let (name, _) = self.generic(work)?;
@@ -137,7 +138,8 @@ impl Tree {
         Ok(host.tell(&done)?)
     }
 
-    /// Returns the benchmark that measures a function in the tree's KUnit suites, if there is one.
+    /// Finds the KUnit benchmark that measures a function. Returns `None` if the tree's suites have
+    /// no such benchmark.
     fn kunit_benchmark(
         &self,
         function: &Function,
@@ -164,8 +166,8 @@ impl Tree {
         }))
     }
 
-    /// Prepares the key with which a function is called: the key of `work`, unless the function
-    /// needs a separate key.
+    /// Prepares a function's key. This is the key of `work`, or a random key if the function needs
+    /// a key of its own.
     fn open_keyed(&self, function: &Function, work: &Work) -> Result<Keyed, String> {
         let library = self.library.as_ref().ok_or("the tree has no library")?;
         let own_key = self.key(function.own_key);
@@ -245,7 +247,7 @@ fn spec(function: &Function) -> Spec {
     }
 }
 
-/// Returns whether the function computes the algorithm and the operation of `work`.
+/// Returns whether the function performs the operation of `work` with the same algorithm.
 fn is_for(function: &Function, work: &Work) -> bool {
     let ops = match work.op {
         // A stream cipher performs the same operation in both directions.

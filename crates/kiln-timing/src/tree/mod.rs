@@ -73,8 +73,9 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Boots the tree that `order` names, on this thread. Instantiates those algorithms in `asked`
-    /// that are not yet registered; if `asked` is empty, instantiates those in `TEMPLATES`.
+    /// Boots the tree on this thread, from the image that `order` specifies. Then instantiates the
+    /// algorithms in `asked`, or those in `TEMPLATES` if `asked` is empty, unless they are already
+    /// registered.
     pub fn boot(order: &Order, asked: &[String]) -> Result<Tree, Error> {
         let host = Host::boot(order, &cpu::Config::default())?;
         let calls = Calls::find(&host).map_err(|e| Error::input(e.to_string()))?;
@@ -113,7 +114,7 @@ impl Tree {
     }
 
     /// Describes every algorithm whose driver can be opened and accepts a key of a known size,
-    /// followed by the algorithms that have only functions.
+    /// followed by the algorithms that the tree implements only as functions.
     fn describe(&self) -> Vec<Spec> {
         let mut specs: Vec<Spec> = Vec::new();
         for listed in self.listed.iter().filter(|l| measured(l)) {
@@ -176,8 +177,8 @@ impl Tree {
     }
 
     /// Returns the tree's description of the algorithm, or `None` if the work requires another form
-    /// of the algorithm. Poly1305 has two forms: the key is either set once, or is at the beginning
-    /// of each message.
+    /// of the algorithm. Poly1305 has two forms: one in which the key is set once, and one in which
+    /// each message begins with its key.
     fn shaped(&self, work: &Work) -> Option<&Spec> {
         let same = |s: &&Spec| s.name == work.spec.name && s.prefix == work.spec.prefix;
         self.specs.iter().find(same)
@@ -367,8 +368,8 @@ impl Source for Tree {
                 Err(why) => notes.push(format!("{} {}: {why}", self.provider, listed.driver)),
             }
         }
-        // Add the instance that consists of generic parts here, because it is registered only on
-        // request.
+        // The list above may lack the generic driver, because a template instance is registered
+        // only when it is requested.
         let wanted = |name: &str| choice.wants(name, Level::Api);
         if let Some((name, engine)) = self.generic(work).filter(|(name, _)| wanted(name)) {
             if found.iter().all(|c| c.name != name) {
@@ -389,8 +390,8 @@ impl Source for Tree {
         let Some((name, engine)) = self.generic(work) else {
             return Ok(self.library_judge(work));
         };
-        // Drivers whose name ends in `-lib` run the very assembly under test, so Kiln is the judge
-        // if it has the algorithm.
+        // A driver whose name contains `-lib` runs the assembly under test itself, so it is the
+        // judge only if Kiln does not implement the algorithm.
         if name.contains("-lib") {
             if let Some(kiln) = Own::Functions.judge(work)? {
                 return Ok(Some(kiln));

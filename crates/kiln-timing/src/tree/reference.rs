@@ -39,8 +39,8 @@ fn crc(name: &str, invert: u64, src: &[u8], dst: &mut [u8]) {
     crc.store(invert, src, dst);
 }
 
-/// Computes a CRC with the polynomial x^4 + x^2 + x + 1. The message is a little-endian number,
-/// whose highest bit is processed first.
+/// Computes a CRC with the polynomial x^4 + x^2 + x + 1. The message is treated as a little-endian
+/// number and processed from its most significant bit.
 fn crc4(src: &[u8]) -> u8 {
     let mut crc = 0;
     for &byte in src.iter().rev() {

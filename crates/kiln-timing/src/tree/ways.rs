@@ -1,5 +1,5 @@
-//! Finds the call paths to a cipher in a tree: the drivers that a caller may receive, and the
-//! function that does the work.
+//! Finds the call paths to a cipher in a tree: the drivers that the crypto API may give to a
+//! caller, and the function that does the work.
 
 use kiln_question::{unknown, Error};
 use kiln_tree::engine::{self, Engine, Listed};
@@ -73,7 +73,7 @@ impl Tree {
             false => ways.direct = best,
         }
         // Request the synchronous driver before the generic one is instantiated; otherwise the
-        // crypto API might select the generic one. The answer is the driver that a caller would get
+        // crypto API might select the generic one. The result is the driver that a caller would get
         // at this point.
         if Engine::open_synchronous(&self.calls, alg, kind).is_ok() {
             let listed = self.calls.list();

@@ -13,8 +13,8 @@ const LEAST_MODULUS: usize = 512;
 pub(super) enum Padding {
     /// No padding. The message is a number that is as long as the modulus.
     Raw,
-    /// PKCS #1 v1.5. A signature contains the `DigestInfo` for this digest algorithm. If `None`,
-    /// the signature contains the data unchanged.
+    /// PKCS #1 v1.5. With `Some`, a signature contains the `DigestInfo` for this digest algorithm.
+    /// With `None`, a signature contains the data unchanged.
     Pkcs1(Option<Hash>),
 }
 
@@ -69,8 +69,8 @@ pub(super) struct Rsa<'a> {
 /// The private numbers of an RSA key.
 pub(super) struct Private<'a> {
     pub d: &'a [u8],
-    /// p, q, d mod p-1, d mod q-1, and 1/q mod p. `None` if the encoder does not use these numbers
-    /// and wrote zeros instead.
+    /// p, q, d mod p-1, d mod q-1, and 1/q mod p. `None` if any of these is 0, because some
+    /// encoders write zeros instead of computing the numbers.
     pub crt: Option<[&'a [u8]; 5]>,
 }
 

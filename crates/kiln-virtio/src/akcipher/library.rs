@@ -1,5 +1,5 @@
-//! Bindings to libcrypto functions. Their types are those in the headers evp.h, rsa.h and core.h,
-//! and are the same in versions 3.0 to 4.0.
+//! Bindings to libcrypto functions. The types match those in the headers evp.h, rsa.h and core.h,
+//! which are the same in versions 3.0 to 4.0.
 
 use std::env;
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
@@ -55,8 +55,8 @@ impl Param {
     }
 }
 
-/// The functions of the loaded library, which is never unloaded, because its exit hooks free its
-/// per-thread data.
+/// The functions of the loaded library. The library is never unloaded, because its exit hooks must
+/// still be able to run to free per-thread data.
 pub(super) struct Functions {
     pub ctx_from_name: unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> Ctx,
     pub ctx_from_pkey: unsafe extern "C" fn(*mut c_void, Pkey, *const c_char) -> Ctx,

@@ -225,7 +225,7 @@ impl Pkey {
         op.call(f.sign, src, most, dst)
     }
 
-    /// Checks that the signature matches `signed`, the digest.
+    /// Checks that `signature` is a valid signature of the digest `signed`.
     pub(super) fn verify(
         &self,
         scheme: Scheme,

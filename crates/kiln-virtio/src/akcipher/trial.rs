@@ -14,8 +14,9 @@ use crate::Limits;
 /// Loads the library and tries each of its operations once. Returns `None` if the library is not
 /// installed or computes a wrong result.
 ///
-/// This takes several milliseconds. By the end, the library has read all the files it needs, so it
-/// also works inside a sandbox. After a fork, the library reseeds its random number generators.
+/// This takes several milliseconds. Once this function returns, the library has read all the files
+/// that it needs, so it keeps working after the process enters a sandbox. After a fork, the library
+/// reseeds its random number generators.
 pub(crate) fn load() -> Option<Library> {
     static LOADED: OnceLock<Option<Library>> = OnceLock::new();
     let load = || Library::load().filter(works);

@@ -33,17 +33,17 @@ pub mod aead {
     pub const CHACHA20_POLY1305: u32 = 3;
 }
 
-/// `VIRTIO_CRYPTO_AKCIPHER_*`, and the numbers of paddings, hashes and curves.
+/// `VIRTIO_CRYPTO_AKCIPHER_*`, and the constants that identify paddings, hashes and curves.
 pub mod akcipher {
     pub const RSA: u32 = 1;
     /// ECDSA's number in the specification.
     pub const ECDSA: u32 = 2;
-    /// The number of ECDSA in Linux's header, where 2 is the number of DSA. The specification does
-    /// not define DSA.
+    /// ECDSA's number in Linux's header, which assigns 2 to DSA. The specification does not define
+    /// DSA.
     ///
     /// The device advertises only bit 2, since the specification does not define bit 3, but it
-    /// accepts both numbers in requests. A driver that uses 2 for DSA is rejected because its key
-    /// is not on a curve.
+    /// accepts both numbers in requests. If a driver uses 2 for DSA, the device rejects its key,
+    /// because a DSA key is not a valid ECDSA key.
     pub const ECDSA_LINUX: u32 = 3;
 
     /// `VIRTIO_CRYPTO_AKCIPHER_KEY_TYPE_PUBLIC`.

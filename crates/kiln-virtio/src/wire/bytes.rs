@@ -2,7 +2,7 @@
 
 use super::Fault;
 
-/// A reader that returns numbers and slices from the front of the remaining bytes.
+/// Reads numbers and slices sequentially. The field holds the bytes that remain to be read.
 pub(super) struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -12,8 +12,7 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
-    /// Like [`Reader::take`], but for a length that the driver has chosen and that may therefore be
-    /// too large.
+    /// Like [`Reader::take`], but for a `u32` length that was read from the request.
     pub(super) fn field(&mut self, n: u32) -> Result<&'a [u8], Fault> {
         self.take(usize::try_from(n).map_err(|_| Fault::Short)?)
     }
@@ -44,7 +43,7 @@ impl<'a> Reader<'a> {
 pub(super) trait Put {
     fn words(&mut self, words: &[u32]);
     fn u64(&mut self, n: u64);
-    /// Appends zeros until the buffer has `len` bytes from `start` to its end.
+    /// Appends zeros until the part of the buffer that begins at `start` is `len` bytes long.
     fn pad(&mut self, start: usize, len: usize);
 }
 

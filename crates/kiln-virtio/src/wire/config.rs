@@ -36,7 +36,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Encodes the configuration space as the driver reads it.
+    /// Encodes the configuration space into the byte layout that the specification defines.
     pub fn emit(&self) -> [u8; SIZE] {
         let mut out = Vec::with_capacity(SIZE);
         out.words(&[self.status, self.max_dataqueues, self.crypto_services]);

@@ -6,7 +6,7 @@ use super::{Create, Fault, Features, Service, Status};
 /// Size of `struct virtio_crypto_ctrl_header` in bytes.
 pub const HEADER: usize = 16;
 /// `VIRTIO_CRYPTO_CTRLQ_OP_SPEC_HDR_LEGACY`: the size to which the fixed part of a request is
-/// padded without REVISION_1.
+/// padded if REVISION_1 was not negotiated.
 pub const LEGACY: usize = 56;
 /// Size in bytes of the answer to a create request, `struct virtio_crypto_create_session_input`.
 pub const CREATED: usize = 16;
@@ -17,11 +17,11 @@ pub const DESTROYED: usize = 1;
 pub enum Control<'a> {
     /// A request to create a session with these parameters and keys.
     Create {
-        /// The parameters of the session, which include its kind.
+        /// The session's kind and parameters.
         create: Create,
-        /// In a chain, the key of the cipher; otherwise the only key of the session.
+        /// The session's key, or the cipher's key in a chain. Empty for a hash.
         key: &'a [u8],
-        /// In a chain, the key of the MAC; otherwise empty.
+        /// The MAC's key in a chain, or empty.
         auth_key: &'a [u8],
     },
     /// A request to destroy a session.
@@ -63,8 +63,8 @@ impl<'a> Control<'a> {
         }
     }
 
-    /// Appends the request as a driver sends it. The key lengths in `create` are written even if
-    /// they are wrong, so that tests can imitate a hostile driver.
+    /// Appends the encoded request to `out`. The key lengths in `create` are not checked against
+    /// the keys, so that tests can imitate a hostile driver.
     pub fn emit(&self, features: Features, out: &mut Vec<u8>) {
         let pad = |out: &mut Vec<u8>, start| {
             if !features.revision_1() {

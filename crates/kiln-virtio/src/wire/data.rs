@@ -8,7 +8,7 @@ pub use super::operation::{Aead, Akcipher, Chain, Cipher, Digest, Operation};
 /// Size of `struct virtio_crypto_op_header` in bytes.
 pub const HEADER: usize = 24;
 /// `VIRTIO_CRYPTO_DATAQ_OP_SPEC_HDR_LEGACY`: the size to which the fixed part of a request is
-/// padded without REVISION_1.
+/// padded if REVISION_1 was not negotiated.
 pub const LEGACY: usize = 48;
 /// `VIRTIO_CRYPTO_FLAG_SESSION_MODE`, which is valid only under REVISION_1.
 pub(crate) const SESSION_MODE: u32 = 1;
@@ -19,11 +19,11 @@ pub enum Mode<'a> {
     Session(u64),
     /// The request itself contains its parameters and keys.
     Stateless {
-        /// The parameters, which in session mode are sent when the session is created.
+        /// The same parameters as in a request to create a session.
         create: Create,
-        /// In a chain, the key of the cipher; otherwise the only key.
+        /// The key, or the cipher's key in a chain. Empty for a hash.
         key: &'a [u8],
-        /// In a chain, the key of the MAC; otherwise empty.
+        /// The MAC's key in a chain, or empty.
         auth_key: &'a [u8],
     },
 }
@@ -64,7 +64,7 @@ impl<'a> Request<'a> {
         } else {
             Operation::parse(service, &mut Reader(r.take(LEGACY)?))?
         };
-        // This format reserves space for keys even in session mode, where their contents are
+        // The stateless format reserves space for keys even in session mode, where the keys are
         // ignored.
         let [key, auth_key] = create.map_or([0, 0], |c| c.key_lens());
         let (key, auth_key) = (r.field(key)?, r.field(auth_key)?);
@@ -96,8 +96,8 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// Appends the request as a driver sends it. The lengths in `op` are written even if they are
-    /// wrong, so that tests can imitate a hostile driver.
+    /// Appends the encoded request to `out`. The lengths in `op` are not checked against the data,
+    /// so that tests can imitate a hostile driver.
     ///
     /// # Panics
     /// Panics if the service does not support the action.

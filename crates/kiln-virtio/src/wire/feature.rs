@@ -28,7 +28,7 @@ impl Features {
         self.0
     }
 
-    /// Returns whether the fixed part of a request is exactly as long as its structure, without
+    /// Returns whether REVISION_1 was negotiated, in which case the fixed part of a request has no
     /// padding.
     pub(crate) fn revision_1(self) -> bool {
         self.0 & REVISION_1 != 0

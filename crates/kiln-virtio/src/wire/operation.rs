@@ -32,9 +32,9 @@ pub struct Chain {
     pub cipher_start: u32,
     /// Number of bytes that the cipher processes.
     pub cipher_len: u32,
-    /// Offset where the hashed region starts.
+    /// Offset of the hashed region in the source or, if the cipher runs first, in the destination.
     pub hash_start: u32,
-    /// Number of bytes to hash, after the associated data.
+    /// Length of the hashed region in bytes, not counting the associated data.
     pub hash_len: u32,
     /// Length in bytes of the associated data, which is hashed first.
     pub aad_len: u32,
@@ -80,9 +80,9 @@ pub struct Akcipher {
 /// The fixed part of a data request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// A cipher without a hash.
+    /// A cipher without a hash or MAC.
     Cipher(Cipher),
-    /// A cipher and a hash.
+    /// A cipher chained with a hash or MAC.
     Chain(Chain),
     Hash(Digest),
     Mac(Digest),

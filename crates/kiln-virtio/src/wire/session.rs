@@ -150,7 +150,7 @@ impl ChainHash {
 }
 
 impl Create {
-    /// Returns the service that provides the session.
+    /// Returns the service to which the session belongs.
     pub fn service(&self) -> Service {
         match self {
             Create::Cipher(_) | Create::Chain(_) => Service::Cipher,

@@ -109,8 +109,8 @@ fn chain(in_session: bool, body: &mut Reader<'_>) -> Result<(Operation, Create),
     Ok((Operation::Chain(data), Create::Chain(create)))
 }
 
-/// Appends the lengths and the session parameters, which are zero in session mode (`create` is
-/// `None`).
+/// Appends the session parameters and the lengths. In session mode, `create` is `None` and the
+/// parameters are zero.
 pub(super) fn emit(op: &Operation, create: Option<&Create>, out: &mut Vec<u8>) {
     let start = out.len();
     match *op {

@@ -1,4 +1,4 @@
-//! A driver without queues, which passes requests and answers as byte buffers.
+//! A test driver that exchanges byte buffers with the device instead of using queues.
 #![allow(dead_code)]
 
 use std::ops::Range;
@@ -13,8 +13,8 @@ use kiln_virtio::wire::{
 };
 use kiln_virtio::{Guest, Limits, Services, Worker};
 
-/// The feature sets with which the tests run: the legacy format, the REVISION_1 format, and
-/// REVISION_1 with all stateless modes.
+/// The feature sets to test: none (the legacy format), only REVISION_1, and REVISION_1 with all
+/// stateless modes.
 pub(crate) const FORMS: [u64; 3] = [0, feature::REVISION_1, feature::ALL];
 
 pub(crate) struct Driver {
@@ -223,8 +223,8 @@ impl Case {
         }
     }
 
-    /// Combines a cipher case and a hash or MAC case into a chain. `encrypted` and `hashed` are the
-    /// regions of the cipher's source to encrypt and to hash.
+    /// Combines a cipher case and a hash or MAC case into a chain. `encrypted` is the byte
+    /// range that the cipher processes, and `hashed` is the byte range that is hashed.
     pub(crate) fn chain(
         order: u32,
         cipher: &Case,

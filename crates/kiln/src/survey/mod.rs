@@ -66,7 +66,7 @@ pub struct SurveyArgs {
     /// Minutes that the survey may take [default: 1.2]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     minutes: Option<f64>,
-    /// Questions to answer, by the names listed below [default: all]
+    /// Answer only these questions; --help lists their names [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     question: Vec<String>,
     /// Also measure the crypto code of this Linux source tree or git revision; needs --minutes 3 or

@@ -110,11 +110,11 @@ pub struct Step {
     pub seconds: f64,
     /// Number of processes that run the part.
     pub processes: usize,
-    /// Arguments with which this program runs the part.
+    /// Command-line arguments that make this program run the part.
     pub args: Vec<String>,
 }
 
-/// Something that the survey leaves out, with the reason and a remedy.
+/// Something that the survey leaves out, the reason, and how to include it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
     /// The omitted part's topic.

@@ -74,8 +74,8 @@ impl<'a> Survey<'a> {
             );
             let began = Instant::now();
             let answer = self.run_process(pass, step, &mut || {
-                // Report the progress according to the plan, because the processes do not report
-                // theirs.
+                // Estimate the progress from the elapsed time and the plan, because the processes
+                // do not report it.
                 let part = began.elapsed().as_secs_f64().min(step.seconds);
                 progress.report((planned + part) / whole, &what);
             })?;
@@ -134,13 +134,13 @@ impl<'a> Survey<'a> {
         Ok(Answer::new(step.item.part, left))
     }
 
-    /// Records how a process ended: that it failed, that it crashed, or that the machine lacks
-    /// something it needs.
+    /// Adds a note if the process crashed or one of its checks failed. If the machine lacks
+    /// something that the part needs, records that it was left out.
     fn judge(&mut self, topic: &'static Topic, answer: &Answer) {
         let name = answer.part.name;
         match &answer.ended {
             Ended::Lacks(why) => {
-                // Split the error text, which ends with the remedy.
+                // The remedy is the part of the error text after the last colon.
                 let (what, add) = why.rsplit_once(": ").unwrap_or((why, topic.command));
                 // Compare only the prefix, because a text that names a temporary file differs from
                 // process to process.
@@ -221,8 +221,9 @@ impl<'a> Survey<'a> {
         (all, notes)
     }
 
-    /// Returns the warnings that apply to the whole survey. If parts reported other kinds of
-    /// warnings, adds the first warning of each kind, together with what that part measured.
+    /// Returns the warnings that apply to the whole survey, followed by the warnings of its parts.
+    /// A part's warning states what the part was measuring, and is omitted if the list already
+    /// contains a warning of the same kind.
     fn warnings<Q: Question>(&self, facts: &Facts) -> Vec<String> {
         let own = self.session.warnings::<Q>(facts);
         let mut kinds: Vec<&str> = own.iter().map(|w| w.kind.name()).collect();
@@ -314,8 +315,8 @@ impl<'a> Survey<'a> {
             .map(|(_, a)| a)
     }
 
-    /// Formats the throughput measured so far for the progress line, because the results are
-    /// printed only after the last pass.
+    /// Returns the text that shows an early throughput result on the progress line. The full
+    /// results are printed only after the last pass.
     fn first_result(&self) -> String {
         let first = self.plan.steps.first();
         let rows = first.map(|step| headlines(step.item.topic, &self.answers));

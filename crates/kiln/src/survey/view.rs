@@ -17,9 +17,9 @@ pub fn block(topic: &Topic, rows: &[Row], tty: bool) -> String {
     format!("{title}{}{command}\n{}", " ".repeat(gap), sentences(rows))
 }
 
-/// Formats the verdicts on a topic, each followed by the sentences that explain it. If the first
-/// row has no such explanation, its headline is used instead. All headlines, which contain the full
-/// evidence, are on the page and in the record.
+/// Formats each row as its verdict followed by an explanation. If the first row has no explanation,
+/// its headline is shown instead. The other headlines, which contain the full evidence, appear only
+/// on the page and in the record.
 fn sentences(rows: &[Row]) -> String {
     let mut text = String::new();
     for (n, row) in rows.iter().enumerate() {
@@ -97,7 +97,7 @@ mod tests {
             assert!(block(topic, &rows, true).starts_with("\x1b[1m"));
         }
         assert_eq!(sentences(&[Row::none(topics()[0])]), "");
-        // The second row must show only its verdict, and its explanation if it has one.
+        // The second row must show its verdict and any explanation, but never its headline.
         let twice = sentences(&[rows[0].clone(), rows[0].clone()]);
         assert_eq!(twice.matches("3.00 times").count(), 2);
         assert_eq!(twice.matches("a sentence that").count(), 3, "{twice}");

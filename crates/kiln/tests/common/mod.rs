@@ -47,7 +47,7 @@ impl Run {
             note.ends_with("every sample was disturbed")
                 || note.ends_with("the clock never stood still")
         };
-        // With a baseline, the ratio is null if too few rounds were left.
+        // With --baseline, the ratio is null if disturbances left too few rounds to compare.
         let lacks_ratio = |row: &serde_json::Value| {
             let ratio = row.get("ratio");
             ratio.is_some_and(serde_json::Value::is_null)

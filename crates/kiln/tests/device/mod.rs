@@ -115,8 +115,8 @@ impl Device {
     /// serves it.
     pub fn process_of<G>(&self, connect: impl FnOnce() -> G) -> (G, u32) {
         let guest = connect();
-        // Find the newest process by the number of its guest, which is part of the process's thread
-        // names.
+        // Thread names contain the guest's number, so the process with the highest number serves
+        // the newest guest.
         let newest = |pid: &u32| threads(*pid).iter().filter_map(|name| number(name)).max();
         let mut children = self.children();
         children.sort_by_key(newest);
@@ -167,8 +167,8 @@ pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Returns whether the device killed the process of this guest because the guest did not finish in
-/// time when the device stopped.
+/// Returns whether, according to the log, this guest did not finish in time when the device
+/// stopped, so that the device killed the guest's process.
 pub fn was_late(log: &str, guest: u64) -> bool {
     let of_guest = format!(" guest={guest}");
     log.lines()

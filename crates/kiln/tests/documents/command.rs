@@ -192,8 +192,8 @@ fn in_quotes(text: &str) -> bool {
     quotes(text).last().is_some_and(|(_, quoted)| quoted)
 }
 
-/// Iterates over the characters of a text. Each item is a byte offset, and whether a quotation is
-/// open after the character at that offset.
+/// For each character of a text, yields its byte offset and whether the text after it is inside
+/// quotes.
 fn quotes(text: &str) -> impl Iterator<Item = (usize, bool)> + '_ {
     let mut quote = None;
     text.char_indices().map(move |(at, c)| {
@@ -206,7 +206,7 @@ fn quotes(text: &str) -> impl Iterator<Item = (usize, bool)> + '_ {
     })
 }
 
-/// Removes a trailing remark, which starts with two blanks or with a blank and `#`.
+/// Removes a trailing remark, which starts with two spaces or with ` #`.
 fn without_remark(text: &str) -> &str {
     let end = quotes(text)
         .filter(|(_, quoted)| !quoted)

@@ -139,7 +139,7 @@ fn beside(page: &str, path: &str) -> String {
 }
 
 /// Returns whether a file name refers to an existing file, or `None` if the word does not look like
-/// a file name. The name may omit leading directories and contain stars.
+/// a file name. The name may omit leading directories and contain `*` wildcards.
 fn is_file(word: &str, files: &[String]) -> Option<bool> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/*+".contains(c);
     let path = word.trim_end_matches('/');
@@ -173,8 +173,8 @@ fn is_file(word: &str, files: &[String]) -> Option<bool> {
     Some(files.iter().any(there))
 }
 
-/// Returns whether a name matches a pattern. A star in the pattern matches any characters except a
-/// slash.
+/// Returns whether a name matches a pattern. A `*` in the pattern matches any run of characters
+/// other than slashes.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,

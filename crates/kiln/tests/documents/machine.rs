@@ -23,11 +23,10 @@ pub fn program(name: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// Directory name that examples use for a current kernel's tree.
+/// Name of the directory that examples use for the tree of a current kernel.
 pub const CURRENT: &str = "linux-7.3";
 
-/// The directory name that examples use for the tree of the long-term kernel that precedes the one
-/// in `linux`.
+/// Name of the directory that examples use for the long-term kernel before the one in `linux`.
 pub const PREVIOUS: &str = "linux-6.1";
 
 /// Returns the kernel tree to use for a command, which is one of the trees that the tests use. For
@@ -70,8 +69,8 @@ fn peers() -> &'static BTreeMap<String, bool> {
     })
 }
 
-/// Returns what this machine lacks to meet a need, or `None` if the need is met. A need is the name
-/// of a program, a path, or one of the words below.
+/// Returns what is missing if this machine does not meet a need, or `None` if it does. A need is
+/// the name of a program, a path, or one of the keywords matched below.
 fn lack(command: &str, need: &str) -> Option<String> {
     let there = match need {
         "tree" => {
@@ -179,12 +178,13 @@ fn said(text: &str) -> Vec<String> {
             let all = next.split(',');
             all.for_each(|imp| need(&format!("implementation {imp}")));
         }
-        // Check whether the value is a library, because it may also be an implementation or a file.
+        // The values may also be implementations or files. `lack` treats those as available.
         if ["--baseline", "--peers"].contains(word) {
             let all = next.split(',');
             all.for_each(|peer| need(&format!("peer {peer}")));
         }
-        // The name of a build begins with the name of its compiler.
+        // The values may be compilers or builds. The name of a build starts with its compiler and
+        // a slash.
         if ["--cc", "--explain", "--reproduce", "--against"].contains(word) {
             let names = next.split(',').filter_map(|cc| cc.split('/').next());
             names.filter(|cc| is_compiler(cc)).for_each(&mut need);
@@ -197,7 +197,7 @@ fn said(text: &str) -> Vec<String> {
     needs
 }
 
-/// Returns whether this is the name of a compiler with a version, such as `gcc-12`.
+/// Returns whether this is a compiler name that includes a version, such as `gcc-12`.
 fn is_compiler(name: &str) -> bool {
     let version = name
         .strip_prefix("gcc-")

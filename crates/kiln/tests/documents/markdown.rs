@@ -1,5 +1,5 @@
-//! Parses the parts of a Markdown page that the tests check: code blocks, code in the running text,
-//! links and headings.
+//! Parses the parts of a Markdown page that the tests check: code blocks, inline code, links and
+//! headings.
 
 use super::{Page, Place};
 
@@ -9,7 +9,7 @@ pub struct Block {
     /// Number of the block's first line in the page.
     pub line: usize,
     pub lines: Vec<String>,
-    /// The language that is stated after the opening fence.
+    /// The language given after the opening fence.
     pub language: String,
     pub marks: Marks,
 }
@@ -17,7 +17,7 @@ pub struct Block {
 /// Directives for a block, read from the comments immediately before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// Programs and other things that the commands need, from `<!-- needs: tree, qemu -->`.
+    /// Prerequisites of the commands, such as programs, from `<!-- needs: tree, qemu -->`.
     pub needs: Vec<String>,
     /// Exit statuses that are allowed in addition to 0, from `<!-- exits: 1 -->`.
     pub exits: Vec<i32>,
@@ -29,9 +29,10 @@ pub struct Marks {
 #[derive(Debug, Default)]
 pub struct Parts {
     pub blocks: Vec<Block>,
-    /// Code in the running text, each with the number of the line on which its paragraph starts.
+    /// Inline code spans, each with the number of the line on which its paragraph starts.
     pub spans: Vec<(usize, String)>,
-    /// The targets of links and pictures, each with its line number.
+    /// The targets of links and images, each with the number of the line on which its paragraph
+    /// starts.
     pub links: Vec<(usize, String)>,
     /// Anchors of the headings, as GitHub generates them.
     pub anchors: Vec<String>,
@@ -137,7 +138,7 @@ fn mark(comment: &str, marks: &mut Marks) {
     }
 }
 
-/// Collects the code and the links from a complete paragraph, and starts a new paragraph.
+/// Collects the code spans and links of a complete paragraph, and starts a new paragraph.
 fn flush(paragraph: &mut (usize, String), parts: &mut Parts) {
     let (line, text) = std::mem::take(paragraph);
     let mut prose = String::new();
@@ -151,8 +152,8 @@ fn flush(paragraph: &mut (usize, String), parts: &mut Parts) {
             continue;
         };
         parts.spans.push((line, after[..end].trim().to_string()));
-        // Replace code with a placeholder, so that a link whose text consists only of code is still
-        // found.
+        // Replace each code span with a control character, so that links whose text consists only
+        // of code are still found.
         prose.push('\u{1}');
         rest = &after[end + ticks..];
     }

@@ -13,10 +13,9 @@ use std::time::{Duration, Instant};
 use super::command::unquoted;
 use super::scratch::Scratch;
 
-/// The delay between the moment when a command becomes interruptible and the Ctrl-C.
+/// How long to wait before sending Ctrl-C to a command that has become interruptible.
 const LOOK: Duration = Duration::from_millis(700);
-/// Maximum time between the start of a command and the moment when it becomes interruptible, and
-/// between the Ctrl-C and its exit.
+/// Time limit for a command to become interruptible or finish, and for it to exit after Ctrl-C.
 const PATIENCE: Duration = Duration::from_secs(180);
 const INTERRUPTED: i32 = 130;
 const SIGINT: i32 = 2;
@@ -26,8 +25,8 @@ pub fn full() -> bool {
     env::var("KILN_DOCS").is_ok_and(|v| v == "full")
 }
 
-/// Returns the text that the name of a page must contain for the page to be run, or `None` if all
-/// pages are run.
+/// Returns a text that selects pages: only pages whose names contain it are run. `None` means that
+/// all pages are run.
 pub fn only() -> Option<String> {
     env::var("KILN_DOCS")
         .ok()
@@ -69,8 +68,8 @@ pub fn run(text: &str, allowed: &[i32], scratch: &Scratch) -> Result<(), String>
         }
         sleep(Duration::from_millis(10));
     };
-    // Accept that Ctrl-C kills the shell if the command is a pipeline: the last program in the
-    // pipeline may not handle the signal.
+    // The last program in a pipeline may not handle SIGINT. In that case, the shell is killed by
+    // the signal too, which is acceptable.
     if told.is_some() && status.signal() == Some(SIGINT) && unquoted(text).contains('|') {
         return Ok(());
     }
@@ -135,8 +134,8 @@ fn start(text: &str, scratch: &Scratch) -> Result<(Child, PathBuf), String> {
     Ok((child, at("stderr")))
 }
 
-/// Returns the socket that the command's arguments name, or `None` if they do not name a socket or
-/// the socket already exists.
+/// Returns the socket named by the command's `--socket` flag, or `None` if the command has no such
+/// flag or the socket already exists.
 pub fn missing_socket(text: &str, scratch: &Scratch) -> Option<String> {
     let mut words = text.split_whitespace();
     words.find(|word| *word == "--socket")?;

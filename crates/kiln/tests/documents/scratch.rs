@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::{machine, run};
 
-/// A C file such as a user might have. It contains a checksum function to compile.
+/// A C file with a checksum function, which examples compile as if it were the user's own code.
 const MY_C: &str = "\
 #include <stddef.h>
 #include <stdint.h>
@@ -122,8 +122,8 @@ impl Scratch {
                 fs::write(self.path().join(name), record).unwrap();
             }
         }
-        // Create the arguments of `report` and `compare`, which are records. For `report`, they may
-        // also be directories of records.
+        // Create the records that are passed to `report` and `compare`. The arguments of `report`
+        // may also be directories of records.
         let words = command.split_whitespace();
         let records = command.starts_with("kiln compare");
         let named = words

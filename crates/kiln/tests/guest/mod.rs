@@ -324,7 +324,7 @@ impl Guest {
     }
 }
 
-/// Creates a memfd of this length. Front ends share guest memory as a file of this kind.
+/// Creates a memfd of this length. Front ends use such files to share guest memory.
 pub fn memfd(len: u64, flags: u32) -> File {
     // SAFETY: the name is NUL-terminated, and only the returned value owns the new descriptor.
     let file = unsafe {

@@ -1,4 +1,4 @@
-//! Tests with front ends that cause messages to stay unread in the connection, together with the
+//! Tests with front ends that make messages pile up unread in the connection, along with the
 //! descriptors that the messages carry. Some of these descriptors refer to the front end's own end
 //! of the connection.
 
@@ -58,7 +58,7 @@ fn descriptors_that_are_left_unread_keep_no_other_guest_from_sending_some() {
         let stop = message(SET_VRING_BASE, 0, &words(&[CONTROL]));
         (&raw).write_all(&stop).unwrap();
         sleep(Duration::from_millis(100));
-        // Send until sending fails, which happens because the device does not read the messages.
+        // Keep sending messages, which the device does not read, until a send fails.
         let table = message(request, 0, &vec![0; len]);
         let fds = vec![file.as_raw_fd(); fds];
         let sent = (0..120).take_while(|_| raw.send_with_fds(&[&table[..]], &fds).is_ok());
@@ -114,8 +114,9 @@ fn a_front_end_that_reads_nothing_and_sends_its_own_end_loses_its_place() {
     end(device, &["the vhost-user socket failed"]);
 }
 
-/// The thread of the control queue blocks in write(). A message that cannot be processed before
-/// this thread continues carries a descriptor of the front end's own end of the connection.
+/// While the thread of the control queue is blocked in write(), the front end sends a message with
+/// a descriptor of its own end of the connection. The device cannot process this message until the
+/// thread continues.
 #[test]
 fn a_process_whose_front_end_holds_it_for_ever_ends_by_itself() {
     let device = Device::start(&["--max-guests", "1"]);
@@ -147,9 +148,9 @@ fn a_process_whose_front_end_holds_it_for_ever_ends_by_itself() {
     end(device, &["a step of its connection does not end"]);
 }
 
-/// The device keeps the descriptors for signals as long as the connection exists. If such a
-/// descriptor referred to the front end's own end of the connection, or to a socket with an unread
-/// message that carries this end, the connection would never hang up.
+/// The device keeps the descriptors that it receives for signalling, such as call eventfds, until
+/// the connection ends. If such a descriptor were the front end's own end of the connection, or a
+/// socket with an unread message that carries this end, the connection would never hang up.
 #[test]
 fn a_front_end_that_hides_its_own_end_in_a_signal_loses_its_place() {
     const SET_BACKEND_REQ_FD: u32 = 21;
@@ -194,7 +195,8 @@ fn a_front_end_that_hides_its_own_end_in_a_signal_loses_its_place() {
 }
 
 /// If a front end does not read the answers, the descriptors in them stay in flight even after the
-/// process that served the front end has exited. They count against the device's user.
+/// process that served the front end has exited. They count towards the limit on descriptors in
+/// flight for the device's user.
 #[test]
 fn a_front_end_that_leaves_answers_unread_keeps_its_place_and_no_other() {
     const SET_PROTOCOL_FEATURES: u32 = 16;

@@ -133,9 +133,9 @@ fn a_process_that_hangs_or_dies_costs_its_guest_alone() {
         assert_eq!(unsafe { libc::kill(process as i32, signal) }, 0);
         victim.is_served();
         let is_gone = || !device.children().contains(&process);
-        // Wait only after SIGKILL, so that the device notices and logs this death before the front
-        // end disconnects. The first SIGSEGV does not end the process: because no memory access
-        // caused it, it only removes Rust's own handler.
+        // After SIGKILL, wait until the device has noticed and logged the death before the front
+        // end disconnects. The other signals do not end the process. Because SIGSEGV was not caused
+        // by a memory access, the first one only makes Rust's handler remove itself.
         if signal == libc::SIGKILL {
             until("its end is noticed", is_gone);
         }
@@ -260,7 +260,7 @@ fn descriptors_of_one_guest_are_no_other_guests() {
     let mut victim = Victim::new(&device);
     let file = memfd(4096, 0);
     let mut held = Vec::new();
-    // Pass more regions in total than the number of descriptors that a process can have.
+    // Each region needs a descriptor. In total, pass more than a single process can have open.
     for _ in 0..10 {
         let mut raw = Raw::connect(&device.path("kiln.sock"));
         raw.hello(0);
@@ -330,7 +330,7 @@ fn silent_connections_and_those_in_a_loop_keep_nobody_out() {
         assert!(device.metrics().contains("kiln_connections"));
         victims.iter_mut().for_each(Victim::is_served);
         device.signal(libc::SIGTERM);
-        // The device must exit although the attackers do not stop.
+        // The device must exit even while the attackers keep connecting.
         until("the device ends", || UnixStream::connect(&path).is_err());
     });
     drop(silent);
@@ -684,9 +684,9 @@ fn descriptors_that_are_slow_to_close_hold_nobody_up() {
         args.extend((!isolation).then_some("--no-isolation"));
         let device = Device::start(&args);
         let mut victim = Victim::new(&device);
-        // Stop the device, so that this process closes its own references before the device does.
-        // Otherwise, this process would have to wait in close(). Stop the device only once, because
-        // a signal would interrupt its wait.
+        // Pause the device, so that the test closes its copies of the sockets before the device
+        // does. Otherwise, the last close() might be in the test, which would then block. Pause the
+        // device only once, because a later signal would interrupt its own wait in close().
         let signal = |signal| {
             // SAFETY: kill() does not access memory. This process has not waited for the child, so
             // the child's PID has not been reused.
@@ -758,8 +758,8 @@ const STATUS: u64 = 1 << 16;
 const IN_ORDER: u64 = 1 << 35;
 const RING_RESET: u64 = 1 << 40;
 
-/// Returns whether a process ended while it was writing the answer to a request, according to the
-/// device's notes (`inflight.rs`). The request starts at descriptor `head` of the first queue.
+/// Returns whether the device's notes (`inflight.rs`) show that a process ended while writing the
+/// answer to a request. The request starts at descriptor `head` of the first queue.
 fn is_half_answered(notes: &File, head: u16) -> bool {
     let mut state = [0; 2];
     let at = 16 + 16 * u64::from(head);
@@ -885,7 +885,7 @@ fn notes_on_requests_in_flight_may_say_anything() {
         raw.until_closed();
         victim.is_served();
     }
-    // Start a ring with more entries than were stated when the in-flight memory was requested.
+    // Start a ring that is larger than the queue size given in the request for in-flight memory.
     let mut raw = connect();
     let (told, small) = raw.ask_inflight(3, 16).unwrap();
     assert!(raw.table(SIZE, &memfd(SIZE, 0)) && raw.give_inflight(&told, &small));
@@ -955,8 +955,8 @@ fn a_queue_that_is_reset_alone_keeps_the_sessions() {
         guest.break_ring();
         guest.reset_queue(true);
         assert_eq!(guest.encrypt(session).1, 0);
-        // Negotiate features before the queue restarts. This means that the driver was reset, so
-        // the session must be gone.
+        // Negotiate features before the queue restarts, which tells the device that the driver was
+        // reset. The session must then be gone.
         let features = guest.front_end.get_features().unwrap();
         guest
             .front_end

@@ -78,7 +78,7 @@ fn sessions_of_messages_end_with_their_driver_whatever_it_asked_for() {
     }
 }
 
-/// Control for the test above: similar events that do not mean that another driver starts.
+/// Control for the test above: events that look similar but do not mean that a new driver starts.
 #[test]
 fn sessions_of_messages_survive_a_pause() {
     let device = Device::start(&[]);
@@ -103,8 +103,8 @@ fn sessions_of_messages_survive_a_pause() {
             assert!(raw.encrypts(session), "{more:#x} {is_last}");
         }
 
-        // The ring that receives the request has not been used yet, so the request waits until the
-        // ring that has been used starts as well.
+        // Send the request on a ring that has never been used. The device must hold the request
+        // until the other ring, which has been used, starts as well.
         let mut raw = connect(&device, more);
         assert!(raw.ring(0) && raw.idle_ring(1, 5));
         let session = raw.create();
@@ -141,8 +141,8 @@ fn sessions_end_with_their_driver_if_the_next_has_no_control_queue() {
             guest.clear(true);
             guest.start_at(true, 0);
             let is_kept = guest.encrypt(session).1 == 0;
-            // The session must be kept only if the features were not set again. That case is the
-            // control, in which only the queue was reset.
+            // If the features were set again, the session must be gone. Control: if only the queue
+            // was reset, the session must be kept.
             assert_eq!(is_kept, !is_anew, "{more:#x}");
         }
         // If the data queue has never been used, the device waits for the control queue before it

@@ -1,6 +1,6 @@
-//! Tests what a malicious front end could do after taking over the process that serves its guest:
-//! what the process shares with the main process, how the process is ended, and what else the main
-//! process could be made to wait for.
+//! Tests what a malicious front end could do after taking over the process that serves its guest.
+//! The tests cover what this process shares with the main process, how this process is ended, and
+//! other ways to make the main process wait.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -33,8 +33,8 @@ fn files(pid: u32) -> BTreeSet<String> {
 
 /// A process that was taken over can lock and modify the files that it has open. It has no
 /// descriptor for the log, for a pipe to the main process, or for the memory that holds the
-/// counters. The main process has the memory for requests in flight only to send it to the front
-/// end, and does not map it.
+/// counters. The main process holds the in-flight memory only to send it to the front end, and does
+/// not map it.
 #[test]
 fn a_guests_process_shares_a_connection_and_memory_with_the_main_process() {
     // Without the sandbox, a process of the same user can list the descriptors.
@@ -62,7 +62,7 @@ fn a_guests_process_shares_a_connection_and_memory_with_the_main_process() {
         assert!(!has(&theirs), "{file}: {theirs:?}");
         assert!(file == memory || has(&ours), "the control: {file}");
     }
-    // Control: the process has mapped the memory, and what it logs appears in the log.
+    // Control: the process has mapped the counters, and its messages appear in the log.
     assert!(maps(guest).contains(memory), "{}", maps(guest));
     end(device, &["connected guest=1"]);
 }
@@ -123,7 +123,7 @@ fn connect_elsewhere(path: &Path) -> (UnixStream, UnixStream) {
         drop(ours);
         if let Ok(stream) = UnixStream::connect(path) {
             let _ = theirs.send_with_fd(&[0u8][..], stream.as_raw_fd());
-            // This process keeps its end of the socket pair open until the other end is closed.
+            // Keep this child process running until the parent closes its end of the socket pair.
             let _ = std::io::Read::read(&mut &theirs, &mut [0]);
         }
         // SAFETY: the call ends the process.
@@ -135,8 +135,9 @@ fn connect_elsewhere(path: &Path) -> (UnixStream, UnixStream) {
     (ours, connection.into())
 }
 
-/// A process that was taken over can receive a descriptor of the front end's own end of the
-/// connection, which then never hangs up. In this test, the test itself keeps that end open.
+/// The front end can send a process that was taken over a descriptor of its own end of the
+/// connection. As long as the process keeps this descriptor, the connection does not hang up. Here,
+/// the test itself keeps the descriptor.
 #[test]
 fn a_guest_loses_its_place_when_the_process_that_connected_exits() {
     if !knows_front_ends() {
@@ -148,7 +149,7 @@ fn a_guest_loses_its_place_when_the_process_that_connected_exits() {
     let copy = connection.try_clone().unwrap();
     let mut guest = Guest::on(connection, 2);
     let session = guest.create();
-    // Control: as long as the process that connected exists, the guest is served.
+    // Control: the guest is served as long as the process that made the connection exists.
     sleep(Duration::from_secs(1));
     assert_eq!(guest.encrypt(session).1, 0);
     drop(front_end);
@@ -244,8 +245,8 @@ fn a_guests_process_has_all_its_threads_before_it_has_a_guest() {
         let process = process_with(&device, all);
         let mut raw = start_all_rings(&device, || {});
         assert_eq!(device.process_of(|| ()).1, process);
-        // threads() counts the threads whose names contain a guest's number. The names of the first
-        // thread and of the control queue's second thread do not.
+        // threads() counts only threads whose names contain a guest's number. This excludes the
+        // first thread and the control queue's second thread.
         until("all rings have started", || device.threads().len() == 4);
         assert!(raw.encrypts_with(b"key of one reque"), "it is served");
         let statuses = statuses(process);

@@ -10,8 +10,8 @@ use crate::device::{until, Device};
 
 const PLACES: usize = 30;
 const CONNECTIONS: usize = 900;
-/// Maximum number of descriptors in the main process: on each of two sockets, 64 silent connections
-/// and 64 that have sent data, and 10 descriptors per guest.
+/// Upper bound on the main process's descriptors: 10 per guest, plus 64 silent connections and 64
+/// connections that have sent data on each of two sockets.
 const DESCRIPTORS: usize = 2 * (64 + 64) + 10 * PLACES;
 
 /// Makes many connections, and sends data on each if `speaks` is set. Returns the highest number of

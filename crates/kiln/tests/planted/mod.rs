@@ -114,8 +114,8 @@ pub fn find(tree: Tree) {
         .collect();
     let mut names: Vec<&str> = names.into_iter().collect();
     names.push(tree.control());
-    // Run all oracles in a single run, because every run tries all templates, which takes longer
-    // than most oracles do.
+    // Run all oracles in a single run. Every run tries all templates, and this takes longer than
+    // most of the oracles.
     let rows = rows(copy.path(), &oracles.join(","), &names, 1);
     let row_of = |oracle: &str, driver: &str| {
         (rows.iter()).find(|r| r["impl"] == driver && r["context"] == oracle)

@@ -97,7 +97,7 @@ pub const BROKEN: &[Edit] = &[
 /// Applies these edits to the tree.
 ///
 /// # Panics
-/// Panics if the edits do not fit this tree, because a pattern does not occur exactly once.
+/// Panics if the text that an edit replaces does not occur exactly once.
 pub fn apply_to(tree: &Edited, edits: &[Edit]) {
     tree.edit(CORE, |text| {
         edits.iter().fold(text, |text, e| {

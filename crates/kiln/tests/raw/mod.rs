@@ -288,8 +288,8 @@ impl Raw {
         self.done(27, &words(&[session as u64]), &[]);
     }
 
-    /// Makes stateless requests available, each of which uses the same memory for its input and its
-    /// output. Notifies the device once.
+    /// Makes this many stateless requests available. Each request has its own memory, in which its
+    /// output overwrites its input. Notifies the device once, after the last request.
     pub fn pile_up_in_place(&mut self, requests: u16) {
         for n in 0..requests {
             let bytes = self.bytes(data::Mode::Stateless {
@@ -322,8 +322,8 @@ impl Raw {
         self.kick();
     }
 
-    /// Returns the text and the status of request `n` that [`Raw::pile_up_in_place`] made
-    /// available.
+    /// Returns the text and the status of one of the requests from [`Raw::pile_up_in_place`]. The
+    /// first request is number 0.
     pub fn in_place(&self, n: u16) -> (Vec<u8>, u8) {
         let len = self
             .bytes(data::Mode::Stateless {

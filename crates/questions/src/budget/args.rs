@@ -58,7 +58,7 @@ pub struct BudgetArgs {
     /// Algorithms, by their names in the kernel; with --tree also names of functions [default: all]
     #[arg(value_name = "ALG", value_parser = Names, hide_possible_values = true)]
     algs: Vec<String>,
-    /// How long a section may last, in microseconds [default: 30]
+    /// Longest permitted duration of an FPU section, in microseconds [default: 30]
     #[arg(
         long,
         value_delimiter = ',',
@@ -67,8 +67,8 @@ pub struct BudgetArgs {
         conflicts_with = "tree"
     )]
     target_us: Vec<f64>,
-    /// Strategies for dividing messages into sections, listed below [default: all; with --header:
-    /// calibrated]
+    /// Strategies for dividing messages into FPU sections; --help lists them [default: all; with
+    /// --header: calibrated]
     #[arg(
         long,
         value_delimiter = ',',
@@ -110,8 +110,8 @@ pub struct BudgetArgs {
         conflicts_with = "tree"
     )]
     seconds: Option<f64>,
-    /// Write a C header for this machine: for each implementation, how many bytes an FPU section
-    /// may process to stay within the first --target-us
+    /// Write a C header for this machine, with the number of bytes that an FPU section of each
+    /// implementation can process within the first --target-us
     #[arg(long, value_name = "FILE", conflicts_with = "tree")]
     header: Option<PathBuf>,
     /// Build this Linux source tree, and measure its library functions in user space

@@ -13,10 +13,9 @@ use kiln_question::{Algorithm, Error};
 const ASSOC: usize = 16;
 /// Maximum key length in bytes for algorithms that accept several key lengths.
 const LONGEST_KEY: usize = 64;
-/// Number of memory locations at which the message and its result are placed in turn. The addresses
-/// change the time of a pass over 1 MiB by several per cent, and by different amounts under
-/// different chunking strategies. With a single location, this effect would be mistaken for a
-/// property of the strategy.
+/// Number of memory locations that are used in turn for the message and its result. Other addresses
+/// change the time of a pass over 1 MiB by several per cent, and the amount depends on the chunking
+/// strategy. With a single location, this effect would be mistaken for a property of the strategy.
 const PLACES: u64 = 8;
 /// Size in bytes of the range from which the start of a location is drawn. Every start is a
 /// multiple of the cache line size.

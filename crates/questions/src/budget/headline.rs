@@ -15,8 +15,8 @@ pub(super) static TOPIC: Topic = Topic {
     ),
 };
 
-/// The three classes of hashes discussed in 2022 in the mail thread "crypto: x86 - limit FPU
-/// preemption", from slowest to fastest. Only algorithms that Kiln implements are listed.
+/// The three classes of hashes discussed in 2022 in the mailing list thread "crypto: x86 - limit
+/// FPU preemption", from slowest to fastest. Only algorithms that Kiln implements are listed.
 const CLASSES: [(&str, &[&str]); 3] = [
     ("hashes", &["sha1", "sha256", "sha512", "sm3"]),
     (
@@ -34,8 +34,8 @@ struct Size<'a> {
     kib: Estimate,
 }
 
-/// Returns the largest size in KiB among the implementations of an algorithm. The size of an
-/// implementation is the median over its rows.
+/// Computes the median of `field` over the rows of each implementation of an algorithm, and returns
+/// the largest median in KiB.
 fn largest(rows: &[&Value], alg: &str, field: &str) -> Option<f64> {
     let of_alg: Vec<&&Value> = rows.iter().filter(|r| word(r, "alg") == alg).collect();
     let median = |imp: &str| {
@@ -67,8 +67,8 @@ fn kib(x: f64) -> String {
     }
 }
 
-/// Returns a text that gives the smallest and the largest size in each class, and an estimate of
-/// the smallest size overall.
+/// Returns a description of the smallest and the largest size in each class, along with an estimate
+/// of the smallest size overall.
 fn ranges<'a>(runs: &Runs<'a>, field: &str) -> Option<(String, Estimate)> {
     // If a whole message takes less time than the target, the size is at least the length of the
     // message, but is not known exactly.
@@ -139,7 +139,8 @@ fn interval(estimate: &Estimate, show: impl Fn(f64) -> String) -> String {
     }
 }
 
-/// Builds the headline that states how many bytes fit into the target according to the measurement.
+/// Builds the headline that states how many bytes an FPU section was found to process within the
+/// target.
 pub(super) fn held(runs: &Runs) -> Option<Row> {
     let (ranges, smallest) = ranges(runs, "holds_bytes")?;
     let text = format!(
@@ -242,8 +243,9 @@ impl<'a> Count<'a> {
     }
 }
 
-/// Builds the headline that compares the byte limits posted in 2022 with a section timer, for the
-/// implementations for which a limit was posted.
+/// Builds the headline that states how many implementations meet the target with the byte limits
+/// posted in 2022, and how many with a section timer. Only implementations with a posted limit are
+/// counted.
 pub(super) fn posted(runs: &Runs) -> Option<Row> {
     let topic = &TOPIC;
     let mut imps: Vec<&str> = Vec::new();
@@ -330,8 +332,9 @@ mod tests {
         let mut rows = Vec::new();
         for &(alg, imp, holds, budget, fixed, clocked) in given {
             let row = |mode: &str, long: f64| {
-                // If most sections are long, let them process more bytes than would fit into the
-                // target on an undisturbed machine. With fewer bytes, the verdict would be unknown.
+                // If most sections are long, make them process more bytes than an undisturbed
+                // machine could process within the target. Otherwise, their length would be
+                // attributed to disturbances, and the verdict would be unknown.
                 let over = if long > 50.0 { 1.5 } else { 0.9 };
                 let step = (mode == "clocked").then_some(4096);
                 json!({"bytes": 1024.0 * holds * scale * over, "step_bytes": step, "alg": alg, "impl": imp, "mode": mode, "target_us": 30.0, "len": 1 << 20,
@@ -439,8 +442,9 @@ mod tests {
         );
         let text = &told(&five(&USUAL, 40.0))[2];
         assert!(text.contains("(undecided for polyval-aesni)"), "{text}");
-        // At most 50 % of the sections are long, so the test data gives them fewer bytes than fit
-        // into the target: without disturbances, they would have met it.
+        // If at most 50 % of the sections are long, the test data gives each section fewer bytes
+        // than fit into the target. Without disturbances, such sections would have met the target,
+        // so the verdict is unknown.
         let mut disturbed = USUAL;
         disturbed[3].4 = Some(40.0);
         let text = &told(&five(&disturbed, 0.5))[2];

@@ -1,6 +1,6 @@
-//! Measures how many bytes one FPU section may process: how many fit into a latency target on this
-//! machine, how long sections last under each chunking strategy, what chunking costs, and how long
-//! other work is delayed.
+//! Measures how many bytes one FPU section can process within a latency target on this machine, how
+//! long sections last under each chunking strategy, what chunking costs, and how long other work is
+//! delayed.
 //!
 //! | file | contents |
 //! |---|---|

@@ -11,8 +11,8 @@ use kiln_question::{unknown, Algorithm, Error};
 /// Longest target in microseconds: one tick of the slowest timer that a kernel can be configured
 /// with (100 Hz).
 const LONGEST_US: f64 = 10_000.0;
-/// Highest interrupt rate per second. At higher rates, measurements would mostly show what the
-/// host's signals cost.
+/// Highest interrupt rate per second. At higher rates, the cost of the host's signals would
+/// dominate the measurements.
 const BUSIEST: f64 = 10_000.0;
 
 /// Where an operation's data is when the operation begins.
@@ -51,7 +51,7 @@ impl FromStr for Data {
 pub(super) struct Plan {
     /// Implementations to measure. All of them open FPU sections.
     pub impls: Vec<Impl>,
-    /// What is left out, and why, for the notes of the record.
+    /// Notes for the record that state what is not measured, and why.
     pub notes: Vec<String>,
     /// Operations to measure: encrypt or decrypt. For hashes this is ignored, because they have
     /// only one operation.
@@ -60,7 +60,7 @@ pub(super) struct Plan {
     pub ways: Vec<Way>,
     /// Maximum section lengths in microseconds.
     pub targets_us: Vec<f64>,
-    /// Where the data is before an operation: in the cache, in memory, or both in separate rows.
+    /// Where the data is before an operation. Each location is measured in separate rows.
     pub data: Vec<Data>,
     /// Interrupts per second.
     pub irq_rate: f64,

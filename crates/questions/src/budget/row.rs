@@ -8,9 +8,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 /// One implementation under one chunking strategy. For comparison, null sections alternate with the
-/// operations; a null section only computes, for as long as the target. Percentiles of times are
-/// upper edges of histogram buckets that are 3 to 6 % wide. The strategy `fixed` has rows only for
-/// implementations for which a byte limit was posted in 2022 ("crypto: x86 - limit FPU
+/// messages. A null section only does arithmetic, for as long as the target. Percentiles of times
+/// are upper edges of histogram buckets, which are 3 to 6 % wide. The strategy `fixed` has rows
+/// only for implementations whose byte limit was posted in 2022 ("crypto: x86 - limit FPU
 /// preemption").
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(
@@ -49,14 +49,16 @@ pub(super) struct Row {
     /// `encrypt`, `decrypt` or `digest`.
     #[schemars(extend("x-role" = "key"))]
     pub op: &'static str,
-    /// Chunking strategy: `unbounded`, `page`, `fixed`, `class`, `calibrated`, `clocked` or
-    /// `on-demand`.
+    /// Chunking strategy, which determines how messages are split into FPU sections: `unbounded`,
+    /// `page`, `fixed`, `class`, `calibrated`, `clocked` or `on-demand`. `kiln budget --help`
+    /// explains them.
     #[schemars(extend("x-role" = "key"))]
     pub mode: &'static str,
-    /// Whether the data is in the cache (`warm`) or not (`cold`).
+    /// State of the message in the CPU's caches before each operation: `warm` (as the previous
+    /// operation left it) or `cold` (flushed).
     #[schemars(extend("x-role" = "key"))]
     pub data: &'static str,
-    /// The target, which is the maximum length of a section.
+    /// Target maximum length of a section.
     #[schemars(extend("unit" = "µs", "x-role" = "key"))]
     pub target_us: f64,
     /// Size of a message.
@@ -64,22 +66,23 @@ pub(super) struct Row {
     pub len: usize,
     /// ISA tier of the implementation.
     pub tier: &'static str,
-    /// Bytes per section. This is the limit that the strategy sets, at most `len`; for strategies
-    /// that do not count bytes, it is the average.
+    /// Bytes per section: the limit that the strategy sets, but at most `len`. The strategies
+    /// `unbounded`, `clocked` and `on-demand` set no such limit; for them, the average over all
+    /// sections.
     #[schemars(extend("unit" = "bytes", "x-role" = "main"))]
     pub bytes: u64,
-    /// Number of bytes after which `clocked` and `on-demand` check whether the section should end;
-    /// null for the other strategies.
+    /// Number of bytes after which `clocked` and `on-demand` first check whether the section should
+    /// end. Null for the other strategies.
     #[schemars(extend("unit" = "bytes"))]
     pub step_bytes: Option<u64>,
-    /// Number of bytes that a section as long as the target could process without any margin, at
-    /// most `len`. Computed from the 10th percentile of the times of whole messages in one section,
-    /// with `data` as in this row.
+    /// Number of bytes that fit into the target without a safety margin, at most `len`. Computed
+    /// from the time that a whole message takes in a single section (10th percentile), with the
+    /// caches as in `data`.
     #[schemars(extend("unit" = "bytes", "x-role" = "main", "x-heading" = "target holds, bytes"))]
     pub holds_bytes: Option<u64>,
-    /// The byte budget for the target, computed from the speed measured at start. A fifth of the
-    /// target is kept free, and every byte is assumed to miss the cache. Null if not even one block
-    /// fits.
+    /// Byte budget for the target, computed from the speed measured at the start of the run. The
+    /// budget keeps a fifth of the target free and assumes that every byte misses the cache. Null
+    /// if not even one block fits.
     #[schemars(extend("unit" = "bytes", "x-role" = "main", "x-heading" = "budget with margin, bytes"))]
     pub budget_bytes: Option<u64>,
     /// Median length of an FPU section.
@@ -99,13 +102,16 @@ pub(super) struct Row {
     /// Maximum length of an FPU section.
     #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "max"))]
     pub section_us_max: Option<f64>,
-    /// 95th percentile of the length of a null section.
+    /// 95th percentile of the length of null sections, which only do arithmetic for as long as the
+    /// target.
     #[schemars(extend("unit" = "µs"))]
     pub null_us_p95: Option<f64>,
-    /// 99.9th percentile of the length of a null section.
+    /// 99.9th percentile of the length of null sections, which only do arithmetic for as long as
+    /// the target.
     #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "null p99.9"))]
     pub null_us_p999: Option<f64>,
-    /// Throughput lost by the strategy, compared with one section for the whole message.
+    /// Throughput that the strategy loses, compared with processing the whole message in one
+    /// section.
     #[schemars(extend(
         "unit" = "%",
         "x-role" = "main",
@@ -119,35 +125,34 @@ pub(super) struct Row {
     /// Upper end of the 95 % interval of `loss_pct`.
     #[schemars(extend("unit" = "%"))]
     pub loss_high: Option<f64>,
-    /// Median time from raising a softirq to its handler's first action.
+    /// Median time from when a softirq is raised until its handler runs.
     #[schemars(extend("unit" = "µs"))]
     pub softirq_us_p50: Option<f64>,
-    /// 95th percentile of the time from raising a softirq to its handler's first action.
+    /// 95th percentile of the time from when a softirq is raised until its handler runs.
     #[schemars(extend("unit" = "µs"))]
     pub softirq_us_p95: Option<f64>,
-    /// 99.9th percentile of the time from raising a softirq to its handler's first action.
+    /// 99.9th percentile of the time from when a softirq is raised until its handler runs.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "softirq µs p99.9"))]
     pub softirq_us_p999: Option<f64>,
-    /// Like `softirq_us_p95`, but with null sections.
+    /// Like `softirq_us_p95`, but measured during null sections, which only do arithmetic.
     #[schemars(extend("unit" = "µs"))]
     pub null_softirq_us_p95: Option<f64>,
-    /// Like `softirq_us_p999`, but with null sections.
+    /// Like `softirq_us_p999`, but measured during null sections, which only do arithmetic.
     #[schemars(extend("unit" = "µs"))]
     pub null_softirq_us_p999: Option<f64>,
-    /// Median time from the interrupt that wakes a task to the task's first action.
+    /// Median time from the interrupt that wakes a task until the task runs.
     #[schemars(extend("unit" = "µs"))]
     pub wake_us_p50: Option<f64>,
-    /// 95th percentile of the time from the interrupt that wakes a task to the task's first action.
+    /// 95th percentile of the time from the interrupt that wakes a task until the task runs.
     #[schemars(extend("unit" = "µs"))]
     pub wake_us_p95: Option<f64>,
-    /// 99.9th percentile of the time from the interrupt that wakes a task to the task's first
-    /// action.
+    /// 99.9th percentile of the time from the interrupt that wakes a task until the task runs.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "wake µs p99.9"))]
     pub wake_us_p999: Option<f64>,
-    /// Like `wake_us_p95`, but with null sections.
+    /// Like `wake_us_p95`, but measured during null sections, which only do arithmetic.
     #[schemars(extend("unit" = "µs"))]
     pub null_wake_us_p95: Option<f64>,
-    /// Like `wake_us_p999`, but with null sections.
+    /// Like `wake_us_p999`, but measured during null sections, which only do arithmetic.
     #[schemars(extend("unit" = "µs"))]
     pub null_wake_us_p999: Option<f64>,
     /// Sections per message.
@@ -156,32 +161,34 @@ pub(super) struct Row {
     /// Message length below which scalar code is faster.
     #[schemars(extend("unit" = "bytes", "x-role" = "figure", "x-heading" = "SIMD from, bytes"))]
     pub min_bytes: u64,
-    /// Number of sections longer than 1.1 times the target that the watchdog found. The watchdog
-    /// checks only when an interrupt occurs.
+    /// Number of sections that the watchdog found to be longer than 1.1 times the target. The
+    /// watchdog checks only when an interrupt occurs.
     #[schemars(extend("x-role" = "figure"))]
     pub stalls: u64,
-    /// Core cycles per byte, measured at start.
+    /// Core cycles per byte, without the overhead per call. Measured at the start of the run.
     #[schemars(extend("unit" = "cycles", "x-better" = "less"))]
     pub cycles_per_byte: f64,
     /// Number of messages processed.
     pub ops: u64,
-    /// Number of softirqs that ran.
+    /// Number of softirqs whose delay was measured.
     pub softirqs: u64,
     /// Share of the timed sections that were interrupted.
     #[schemars(extend("unit" = "%"))]
     pub interrupted_pct: Option<f64>,
-    /// Share of the timed sections during which the host took the CPU away.
+    /// Share of the timed sections that were not interrupted, but during which the host took the
+    /// CPU away.
     #[schemars(extend("unit" = "%"))]
     pub stolen_pct: Option<f64>,
-    /// Share of the sections that were longer than 1.1 times the target; each section is compared
-    /// individually.
+    /// Share of the sections that were longer than 1.1 times the target. This is an exact count,
+    /// not derived from the histogram.
     #[schemars(extend("unit" = "%"))]
     pub long_pct: Option<f64>,
-    /// Share of the null sections that were longer than 1.1 times the target.
+    /// Share of the null sections (which only do arithmetic for as long as the target) that were
+    /// longer than 1.1 times the target.
     #[schemars(extend("unit" = "%"))]
     pub null_long_pct: Option<f64>,
-    /// Share of the sections longer than 1.1 times the target that were interrupted, or during
-    /// which the host took the CPU away.
+    /// Among the sections longer than 1.1 times the target, the share that were interrupted or lost
+    /// the CPU to the host.
     #[schemars(extend("unit" = "%"))]
     pub long_witnessed_pct: Option<f64>,
 }

@@ -17,8 +17,8 @@ use super::row::{holds, loss, pct, us, Lengths, Row};
 
 /// A section is long if it exceeds this multiple of the target.
 const LONG: f64 = 1.1;
-/// Minimum number of operations per row. Fewer operations would not give enough pairs for an
-/// interval.
+/// Minimum number of operations per row. With fewer, the number of timed pairs would be too small
+/// to compute an interval for the loss.
 const OPS: u64 = 8;
 /// Length of the chain of dependent multiplications that is timed to determine how long a single
 /// multiplication takes.
@@ -35,8 +35,9 @@ struct Cell {
     way: Way,
 }
 
-/// Returns rows sorted by implementation, operation, data, target and strategy, and the section
-/// lengths by strategy for the first target. `calibrated` describes the calibration at start.
+/// Returns rows sorted by implementation, operation, data, target and strategy, along with the
+/// section lengths under each strategy for the first target. `calibrated` describes the initial
+/// calibration.
 ///
 /// # Errors
 /// The host cannot provide an emulated CPU or a timer.

@@ -36,9 +36,9 @@ pub(super) static BUDGET: Part = Part {
 fn budget_args(slot: &Slot) -> Vec<String> {
     let few = ["sha256", "sm3", "poly1305", "polyval", "crc32c"];
     let more = ["sha1", "sha512", "ghash", "nhpoly1305", "crct10dif"];
-    // `rows` is the number of rows on a CPU with all tiers. `least` is the minimum time for these
-    // rows; it covers the messages of the slowest implementation and the generic code that computes
-    // the expected results.
+    // `rows` is the number of rows on a CPU with all tiers. `least` is the minimum time in seconds
+    // for these rows. It includes the time to process the messages of the slowest implementation,
+    // and to compute the expected results with generic code.
     let (algs, ways, rows, least) = match slot.seconds {
         s if s < 1.7 => (few.to_vec(), "fixed,clocked", 20.0, 0.3),
         s if s < 12.0 => ([few, more].concat(), "fixed,clocked", 37.0, 0.5),

@@ -36,7 +36,8 @@ const USUAL_MS: u64 = 600_000;
 ///
 /// For reviewers of a patch. A and B can be records: JSON files that --json printed or --out wrote,
 /// for one command or for a survey. They can also be directories of records, or reports (HTML). A
-/// result in A is compared with the result in B for the same algorithm, implementation, length, ...
+/// result in A is compared with the result in B for the same algorithm, implementation, length and
+/// so on.
 ///
 /// A and B can also be kernel trees, or git revisions of one: HEAD~1 in the current repository,
 /// DIR@HEAD~1 in another. If a file or directory has the name of a revision, it is used instead of
@@ -72,18 +73,18 @@ Examples:
 See also:
   docs/TREES.md")]
 pub struct CompareArgs {
-    /// The baseline: a record of a command or of a survey, a directory of records, a report, a
-    /// kernel tree or a git revision
+    /// Baseline: a JSON file that --json printed or --out wrote, a directory of such files, an HTML
+    /// report, a kernel tree or a git revision
     #[arg(value_name = "A")]
     a: PathBuf,
-    /// What to compare with A; accepts the same kinds of arguments as A
+    /// Results or kernel tree to compare with A; accepts the same kinds of arguments as A
     #[arg(value_name = "B")]
     b: PathBuf,
     /// Output format. The only value is commit-message: an indented table of at most 72 columns
     #[arg(long, value_name = "FORMAT", conflicts_with = "json")]
     format: Option<Format>,
-    /// Exit with status 1 if a result is more than PCT per cent slower in B, even at the lower end
-    /// of the ratio's interval, or if a result cannot be judged
+    /// Exit with status 1 if a result is more than PCT per cent slower in B, or cannot be judged. A
+    /// result counts as slower only if the whole interval of its measured slowdown is above PCT
     #[arg(long, value_name = "PCT", allow_negative_numbers = true)]
     max_regression: Option<f64>,
     /// With --max-regression: do not fail because of rows that cannot be judged

@@ -15,7 +15,7 @@ const INDENT: &str = "    ";
 /// Number of columns available for text.
 const ROOM: usize = WIDTH - INDENT.len();
 
-/// Maximum number of values that are listed if the records of a side differ in a condition.
+/// Maximum number of values to list for a condition in which the records of a side differ.
 const MOST: usize = 3;
 
 /// Formats a description of what was measured, on which machine and with which command, followed by
@@ -220,7 +220,8 @@ fn cells(row: &Row) -> [String; 4] {
     ]
 }
 
-/// Describes the change in words. Rows without a verdict get no number that readers could quote.
+/// Describes the change in words. For a row without a verdict, the text contains no numbers, so
+/// that readers cannot quote them.
 fn judge(row: &Row) -> String {
     match (row.verdict, interval(row)) {
         (Some(Verdict::Faster), Some(interval)) => format!("{interval}  faster"),
@@ -429,7 +430,7 @@ Not compared: 2 only before, 1 ambiguous or in different units.
         }
         a.origin.quick = true;
         assert!(both(&a, &b).contains("    Measured with --quick: "));
-        // A path without blanks and a large number of commands must also fit.
+        // The message must also have room for a long path without spaces and for many commands.
         a.title = format!("/{}", "directory/".repeat(12));
         a.origin.command = (0..5).map(|i| format!("kiln speed {i}")).collect();
         let long = both(&a, &b);

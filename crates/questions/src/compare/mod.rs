@@ -1,5 +1,5 @@
-//! `kiln compare`: finds changes beyond the noise between two records, or between two sides that
-//! are measured in alternation.
+//! `kiln compare`: finds differences that exceed the noise, either between two records or between
+//! two sides that are measured in alternation.
 //!
 //! | file | contents |
 //! |---|---|

@@ -31,25 +31,26 @@ pub(super) struct Row {
     /// Name of the field that is compared, such as `cycles_per_op`.
     #[schemars(extend("x-role" = "key"))]
     pub unit: &'static str,
-    /// Value of the compared field in A; null if A has no value.
+    /// Value of the compared field in A. Null if A has no value.
     #[schemars(with = "Option<f64>", extend("x-role" = "main", "x-heading" = "A"))]
     pub a: f64,
-    /// Value of the compared field in B; null if B has no value.
+    /// Value of the compared field in B. Null if B has no value.
     #[schemars(with = "Option<f64>", extend("x-role" = "main", "x-heading" = "B"))]
     pub b: f64,
-    /// Cost of B divided by cost of A: `b` divided by `a`, or for rates `a` divided by `b`. B is
-    /// slower if the ratio is above 1. Null if a side has no value.
+    /// Cost of B divided by cost of A. For rates such as throughput, the rate of A divided by the
+    /// rate of B. A value above 1 means that B is slower. Null if a side has no value.
     #[schemars(extend(
         "x-role" = "main",
         "x-heading" = "how much more B takes",
         "x-interval" = ["ci_low", "ci_high"]
     ))]
     pub ratio: Option<f64>,
-    /// Lower end of the interval of `ratio`; null if a side has no interval.
+    /// Lower end of the interval of `ratio`. Null if a side has no interval.
     pub ci_low: Option<f64>,
     /// Upper end of the interval of `ratio`.
     pub ci_high: Option<f64>,
-    /// For fields in cycles: time of B divided by time of A; null if a side has no times.
+    /// Time of B divided by time of A, for results in cycles. Null for other results, or if a side
+    /// has no times.
     #[schemars(extend(
         "x-role" = "figure",
         "x-heading" = "how much more time B takes",
@@ -60,9 +61,9 @@ pub(super) struct Row {
     pub time_ratio_low: Option<f64>,
     /// Upper end of the interval of `time_ratio`.
     pub time_ratio_high: Option<f64>,
-    /// `faster` or `slower` if B differs from A beyond the noise (for cycles, only if time agrees);
-    /// `disagree` if cycles and time contradict each other; otherwise `same`. Null if `ratio` has
-    /// no interval.
+    /// How B compares with A: `faster` or `slower` (beyond the noise), `same` (no difference found)
+    /// or `disagree` (cycles and time contradict each other). If times are known, `faster` and
+    /// `slower` require that cycles and time agree. Null if `ratio` has no interval.
     #[schemars(with = "Option<String>", extend("x-role" = "figure"))]
     pub verdict: Option<Verdict>,
     /// Whether a smaller number is better.

@@ -15,7 +15,7 @@ pub(super) struct Figure {
     pub unit: &'static str,
     /// Whether a smaller number is better.
     pub less: bool,
-    /// The result; NaN if it could not be measured.
+    /// The result; NaN if the row has no value for it.
     pub value: f64,
     /// The interval of `value`; `None` if the row has no interval.
     pub interval: Option<(f64, f64)>,
@@ -28,7 +28,8 @@ pub(super) struct Figure {
     /// The measured operation, or `None` if the row does not identify an implementation and a
     /// message length.
     pub subject: Option<Subject>,
-    /// For cycles: the same result in nanoseconds; `None` for old records, which have no times.
+    /// The same result in nanoseconds, if `value` is in cycles. `None` for all other units, and for
+    /// rows without times, as in old records.
     pub time: Option<Box<Figure>>,
 }
 
@@ -120,11 +121,11 @@ fn describe_cpu(record: &Value) -> Option<String> {
     Some(text)
 }
 
-/// The provider that rows give for Kiln's own code.
+/// The value of `provider` in rows that measure Kiln's own code.
 const OWN: &str = "kiln";
 
-/// Returns the name that a commit message gives to records: their file, the kernel trees that they
-/// measured, and their dates.
+/// Returns the title of a side in a commit message. It consists of `name`, the versions of the
+/// measured kernel trees, and the dates of the records.
 fn title(name: &str, records: &[Value]) -> String {
     let rows = records.iter().flat_map(read::rows);
     let providers = rows.filter_map(|row| read::word(row, "provider"));
@@ -224,9 +225,8 @@ impl Side {
         side
     }
 
-    /// Adds the conditions of a record: machine, program and arguments. Seeds are left out, because
-    /// they are meant to differ, and output options are left out, because they do not affect
-    /// results.
+    /// Adds the conditions of a record: machine, program and arguments. Seeds are omitted because
+    /// they are meant to differ. Output options are omitted because they do not affect results.
     pub(super) fn measured_under(&mut self, record: &Value) {
         let text = |v: &Value| match v {
             Value::String(text) => text.clone(),
@@ -303,10 +303,10 @@ fn compared(of: &RowType) -> impl Iterator<Item = &Field> {
     of.fields.iter().filter(|field| field.better.is_some())
 }
 
-/// Returns the results in a row, each with a key. The result of the first compared field that is
-/// always present has the key of the row; the keys of all other results also include the name of
-/// the field. Null results are left out, with one exception: if the row has no result at all, the
-/// null of the first field is kept, because a lost result counts as a difference.
+/// Returns the results in a row, each with a key. The main result is the one in the first compared
+/// field that is always present. It has the key of the row. The keys of all other results also
+/// include the name of the field. Null results are left out. If all results of the row are null,
+/// however, the main result is kept, because a lost result counts as a difference.
 fn figures(of: &'static RowType, row: &Row, key: &str) -> Vec<(String, Figure)> {
     let mut found = Vec::new();
     let first = compared(of).find(|field| field.always);
@@ -485,8 +485,8 @@ mod tests {
         );
         assert_eq!(of("poll, cipher"), ("pairs_per_s", Some((4.0, 6.0))));
         assert!(side.figures["poll, akcipher"].value.is_nan());
-        // Five rows give six results: the control loses no packets, so its row has no result for
-        // lost packets.
+        // The first row gives two results, and each of the other four rows gives one. The null
+        // `esp_mb_per_s` of the control is left out.
         assert_eq!(side.figures.len(), 6);
     }
 

@@ -10,7 +10,7 @@ use super::row::Row;
 /// Maximum number of rows to show, about as many as fit on one screen.
 const MOST: usize = 40;
 
-/// Formats the units of the numbers in the table, as lines above the table.
+/// Formats the paragraph above the table, which states the units of the numbers.
 pub(super) fn units(rows: &[Row]) -> String {
     let units: BTreeSet<String> = rows.iter().map(unit).collect();
     let units: Vec<String> = units.into_iter().collect();

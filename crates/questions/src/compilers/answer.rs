@@ -1,5 +1,5 @@
-//! The messages that builds process, and the expected results, which another implementation
-//! computes in this process.
+//! Generates the messages that every build processes, and computes the expected results in this
+//! process with another implementation.
 
 use kiln_kernel::cipher::{Impl, Op};
 use kiln_measure::SplitMix64;

@@ -113,7 +113,7 @@ pub struct CompilersArgs {
         allow_hyphen_values = true
     )]
     opt: Vec<String>,
-    /// Variants, which are sets of compiler flags, described below
+    /// Variants, which are sets of compiler flags; --help describes them
     #[arg(
         long,
         value_delimiter = ',',
@@ -152,16 +152,17 @@ pub struct CompilersArgs {
     /// Message length in bytes
     #[arg(long, value_name = "N", default_value_t = 4096)]
     len: usize,
-    /// Total seconds for timing all cells, not counting builds; with less time, intervals are wider
-    /// [default: depends on the number of cells]
+    /// Total measuring time in seconds, for all cells together and without builds; with less time,
+    /// the intervals of the results are wider [default: depends on the number of cells]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
-    /// Compare each cell with the corresponding cell of this compiler, or of the earlier run that
-    /// wrote this record (NAME.json) with --out
+    /// Compare each cell of the table with the corresponding cell of this compiler, or of an
+    /// earlier run. For an earlier run, give the file NAME.json that its --out wrote
     #[arg(long, value_name = "CC|RECORD.json")]
     baseline: Option<String>,
-    /// Exit with status 1 if a cell is slower than its baseline by more than PCT per cent, even at
-    /// the lower end of the slowdown's interval; needs --baseline
+    /// Exit with status 1 if a cell is more than PCT per cent slower than its baseline. A cell
+    /// counts as slower only if the whole interval of its measured slowdown is above PCT. Needs
+    /// --baseline
     #[arg(long, value_name = "PCT", allow_negative_numbers = true)]
     max_regression: Option<f64>,
     /// For git bisect: exit with status 125 (skip this commit) if a cell cannot be compared with

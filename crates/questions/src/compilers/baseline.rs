@@ -15,7 +15,7 @@ use super::cell::Status;
 use super::row::Row;
 use super::toolchain::Toolchain;
 
-/// For builds timed side by side, smaller relative differences than this are attributed to noise.
+/// For builds timed side by side, relative differences below this limit are attributed to noise.
 const FLOOR: f64 = 0.005;
 /// The same limit for builds from two different runs. It is larger, because the placement in memory
 /// differs between runs.
@@ -128,8 +128,8 @@ pub(super) struct Ratios {
 }
 
 impl Ratios {
-    /// Computes ratios from rounds that were timed side by side. The confidence level holds for all
-    /// `comparisons` in a run together.
+    /// Computes ratios from rounds that were timed side by side. The confidence level applies
+    /// jointly to all `comparisons` in a run.
     pub(super) fn from_series(
         own: &Series,
         baseline: &Series,
@@ -267,8 +267,8 @@ mod tests {
             ..none.clone()
         };
         let new = |cycles: f64, clock: f64| row("a", "default", Some(cycles)).at_clock(clock);
-        // Wide vectors take 90 % of the cycles, but at 75 % of the clock frequency. The second case
-        // is the opposite.
+        // With wide vectors, the first build takes 10 % fewer cycles, but lowers the clock
+        // frequency to 75 %. The second build takes 10 % more cycles at a higher clock frequency.
         assert_eq!(
             judged(new(9.0, 1.33), &old),
             (Verdict::Disagree, unjudged.clone())

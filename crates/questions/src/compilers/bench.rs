@@ -136,7 +136,7 @@ pub(super) struct Entry<'a> {
     pub executable: &'a Path,
     /// The messages that the executable processes.
     pub messages: Messages,
-    /// Number of the group. Entries in the same group are timed one after another.
+    /// Group index. Entries in the same group are timed one after another.
     pub group: usize,
 }
 

@@ -216,8 +216,8 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// Turns the functions that the harness calls into global symbols, because they may be static.
-    /// Fails if one of these functions is not defined in any object.
+    /// Makes the symbols of all functions that the harness calls global, because these functions
+    /// may be static. Fails if one of them is not defined in any object.
     fn called(&self, subject: &Subject, objects: &[PathBuf]) -> Result<(), Refused> {
         let of_kernel = |s: &Source| matches!(s.flags, Flags::Kernel { .. });
         if subject.sources.iter().all(of_kernel) {
@@ -309,7 +309,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Uses the helper compiler to compile the files that a subject needs but that are not under
-    /// test: the harness, the convention's file, and the subject's support files.
+    /// test: the harness, the file that implements the convention, and the subject's support files.
     pub(super) fn support(&self, subject: &Subject, abi: Abi) -> Result<Vec<PathBuf>, Refused> {
         let c = &subject.convention;
         let (opt, variant) = (

@@ -16,7 +16,7 @@ use super::variant::Variant;
 pub(super) struct Opt(String);
 
 impl Opt {
-    /// Levels that a compiler may support.
+    /// All levels that Kiln accepts. Not every compiler supports every level.
     pub(super) const NAMES: [&'static str; 8] = ["O0", "O1", "O2", "O3", "Os", "Og", "Oz", "Ofast"];
 
     /// Parses a level with or without the dash.
@@ -91,13 +91,14 @@ pub(super) enum Status {
     /// The cell was built, gave the correct result and was timed.
     #[default]
     Ok,
-    /// The compiler lacks a feature, or the subject does not support the combination.
+    /// The compiler lacks a feature, the subject does not support the combination, or the cell was
+    /// not timed.
     Absent,
     /// The compiler or the linker failed.
     Failed,
     /// The executable computed a wrong result.
     Wrong,
-    /// The executable was killed by a signal or returned an error.
+    /// The executable could not be started, was killed by a signal, or exited with an error status.
     Crashed,
     /// The executable did not finish in time.
     Hung,

@@ -1,14 +1,14 @@
-//! Finds which sanitizer checks slow down a build, by adding one check at a time to a build that
-//! has none of them.
+//! Lists the sanitizer checks that one build has and another lacks, so that the cost of each check
+//! can be measured separately.
 
 use super::toolchain::Toolchain;
 use super::variant::UBSAN;
 
-/// The kinds of code that gcc and clang instrument for address checks. Each can be turned off.
+/// The parts of the address sanitizer's instrumentation that gcc and clang can turn off one by one.
 const ADDRESS: [&str; 4] = ["instrument-reads", "instrument-writes", "stack", "globals"];
 
-/// The checks of C code in `-fsanitize=undefined` that `UBSAN` lacks, except floating-point checks.
-/// gcc does not support `function`.
+/// The checks for C code that `-fsanitize=undefined` enables but `UBSAN` does not contain.
+/// Floating-point checks are left out. gcc does not support `function`.
 const UNDEFINED_MORE: [&str; 4] = [
     "-fsanitize=pointer-overflow",
     "-fsanitize=nonnull-attribute",
@@ -23,7 +23,7 @@ pub(super) struct Check {
     pub name: String,
     /// Flags that enable only this check.
     pub alone: Vec<String>,
-    /// Flags that disable only this check in a build that enables all checks.
+    /// Flags that disable this check and leave all other checks of the build enabled.
     pub off: Vec<String>,
 }
 
@@ -62,7 +62,8 @@ fn enabled(cc: &Toolchain, flags: &[String]) -> Vec<String> {
     names
 }
 
-/// Returns the parts of the address sanitizer `sanitizer` that the compiler can turn off.
+/// Returns one check for each part of the address sanitizer that can be turned off. `sanitizer` is
+/// either `address` or `kernel-address`.
 fn address_checks(cc: &Toolchain, sanitizer: &str) -> Vec<Check> {
     let gcc = |part: &str| vec![format!("--param=asan-{part}=0")];
     let clang = |part: &str| vec!["-mllvm".to_string(), format!("-asan-{part}=0")];

@@ -8,7 +8,7 @@ use iced_x86::{
 };
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
 
-/// Instruction counts of a piece of machine code, such as a loop.
+/// The disassembly and the instruction counts of a loop or a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Code {
     /// Name of the function that contains the code.
@@ -16,24 +16,24 @@ pub(super) struct Code {
     /// True if the code is a loop; false if it is a whole function.
     pub is_loop: bool,
     pub instructions: usize,
-    /// Loads whose address uses an index register; usually table lookups.
+    /// Number of loads whose address uses an index register. Most of them are table lookups.
     pub indexed_loads: usize,
-    /// Stores of registers to the stack.
+    /// Number of stores of registers to the stack.
     pub spills: usize,
-    /// Loads from the stack.
+    /// Number of loads from the stack.
     pub reloads: usize,
     /// Number of conditional jumps.
     pub branches: usize,
     pub calls: usize,
-    /// Runtime functions that the code calls, and how many times it calls each.
+    /// Functions that the code calls by name, and the number of call instructions for each.
     pub called: Vec<(String, usize)>,
     /// The disassembly, one line per instruction.
     pub text: Vec<String>,
 }
 
-/// Reads the hottest code of `function` from an object: the largest innermost loop, or the whole
-/// function if it has no loop or that loop makes up less than a tenth of it. If the object does not
-/// define `function`, its largest function is used instead.
+/// Reads the hottest code of `function` from an object file. This is the largest innermost loop, or
+/// the whole function if the loop makes up less than a tenth of the function or does not exist. If
+/// the object file does not define `function`, its largest function is used instead.
 pub(super) fn read(object: &Path, function: &str) -> Option<Code> {
     let bytes = fs::read(object).ok()?;
     let file = object::File::parse(&*bytes).ok()?;

@@ -8,8 +8,8 @@ use super::toolchain::Toolchain;
 pub(super) enum Culprit {
     /// Adding only this flag to the slow level makes it as fast as the fast level.
     Alone(String),
-    /// Adding this flag to the slow level makes it as fast as the fast level, but only together
-    /// with the flags that precede this flag in the list.
+    /// Adding this flag to the slow level makes it as fast as the fast level, but only if the flags
+    /// in the second field are added as well.
     With(String, Vec<String>),
     /// Even all flags together do not make the slow level as fast as the fast level, so the cause
     /// is the level itself or a parameter. The value is the number of flags.

@@ -25,8 +25,8 @@ use super::variant::Variant;
 
 /// Levels with which a cell is compared.
 const LEVELS: [&str; 4] = ["O1", "O2", "O3", "Os"];
-/// Two builds whose cycles differ by a smaller factor than this count as equally fast, and no cause
-/// is searched for.
+/// If the cycles of two builds differ by a smaller factor than this, the builds are considered
+/// equally fast, and the cause of the difference is not determined.
 pub(super) const ALIKE: f64 = 1.02;
 /// Effort spent on each measurement. It is small because the search for a flag makes many
 /// measurements.
@@ -42,7 +42,8 @@ pub(super) struct Seen {
     pub built: Built,
     /// Core cycles per byte.
     pub cycles_per_byte: f64,
-    /// The cell's rounds. They alternated with the rounds of the cells measured at the same time.
+    /// The cell's measurement rounds, which were interleaved with those of the other cells in the
+    /// same call to `see`.
     pub series: Series,
     /// The cell's hottest code.
     pub code: Option<Code>,
@@ -70,8 +71,9 @@ pub(super) struct Explained {
 
 impl Cell {
     /// Parses `CC/LEVEL/SUBJECT/VARIANT`, optionally followed by `/32`. The compiler and the
-    /// subject may be paths, so the first word that is a level separates them. If `subjects`
-    /// describes a user's file completely, the file name alone is enough, as in the tables.
+    /// subject may be paths that contain slashes, so the first word that is a level is taken as
+    /// `LEVEL`. If `subjects` contains `FILE:FUNCTION:CONVENTION` for a user's file, `SUBJECT` may
+    /// be the file name alone, as in the tables.
     pub(super) fn parse(
         text: &str,
         tree: Option<&Tree>,

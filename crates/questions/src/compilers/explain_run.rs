@@ -28,7 +28,8 @@ pub(super) struct CellQuestion<'a> {
     pub code: bool,
 }
 
-/// Examines the cell on behalf of the command `Q`.
+/// Explains the cell's speed. Prints the result, or writes the directory for a bug report. The
+/// output names `Q` as the command.
 pub(super) fn run<Q: Question>(
     question: &CellQuestion,
     tree: Option<&Tree>,

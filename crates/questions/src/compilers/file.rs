@@ -20,7 +20,7 @@ const CONVENTIONS: [&str; 7] = [
 /// Marks the comment in which a file declares its calling convention.
 const DECLARED: &str = "kiln-subject:";
 
-/// Parses `FILE`, `FILE:FUNCTION:CONVENTION` or `FILE:FUNCTION+SETKEY:block`.
+/// Creates a subject from `FILE`, `FILE:FUNCTION:CONVENTION` or `FILE:FUNCTION+SETKEY:block`.
 pub(super) fn subject(text: &str, include: &[PathBuf]) -> Result<Subject, Error> {
     let mut words = text.splitn(3, ':');
     let file = words.next().unwrap_or_default();

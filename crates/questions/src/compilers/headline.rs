@@ -38,7 +38,8 @@ impl Cell<'_> {
         }
     }
 
-    /// Like [`Cell::name`], but also says if the build has no flags besides `-O2`.
+    /// Like [`Cell::name`], but worded for a sentence: "plain gcc-12" for a build without flags
+    /// besides `-O2`, otherwise "gcc-12 with ubsan".
     fn described(&self) -> String {
         match self.variant {
             "default" => format!("plain {}", self.cc),
@@ -124,8 +125,9 @@ fn judge(runs: &Runs, fastest: &Cell, slowest: &Cell, cycles: &Estimate) -> Apar
     }
 }
 
-/// Returns whether every rerun of the slowest build is expected to be slower than every rerun of
-/// the fastest. Among a few dozen equally fast builds, this is not the case.
+/// Returns whether the slowest build is expected to be slower than the fastest in every rerun, and
+/// by more than [`FLOOR`]. For a few dozen equally fast builds, the result is `false`. Returns
+/// `None` if the estimates have no intervals.
 fn is_apart(fastest: &Estimate, slowest: &Estimate, ratio: &Estimate) -> Option<bool> {
     Some(slowest.low? > fastest.high? && ratio.low? > FLOOR)
 }

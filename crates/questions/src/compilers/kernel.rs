@@ -16,9 +16,9 @@ use super::subject::{Convention, Flags, Judge, Source, Subject};
 /// Path and text of each source file under `kernel/`.
 const SOURCES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
 
-/// Name of the subject that is the table-based AES for single blocks.
+/// Subject name of the table-based AES in C, which encrypts single blocks.
 pub(super) const GENERIC: &str = "aes-generic";
-/// Name of the subject that is the table-based AES in assembly, the reference for all timings.
+/// Subject name of the table-based AES in assembly, which is the reference for all timings.
 pub(super) const ASSEMBLY: &str = "aes-asm";
 
 /// The cache directory that contains the sources and an archive of all objects.

@@ -34,7 +34,8 @@ pub(super) struct Written {
 /// A line of every README.md that this module writes. `refuse_foreign` looks for it.
 const FIRST_STEP: &str = "./build.sh          # makes ./bad and ./good";
 
-/// Refuses a directory whose README.md Kiln did not write, because [`write`] would overwrite it.
+/// Returns an error if the directory contains a README.md that Kiln did not write. Without
+/// this check, [`write`] would overwrite that file.
 fn refuse_foreign(dir: &Path) -> Result<(), Error> {
     match fs::read(dir.join("README.md")) {
         Ok(text) if !String::from_utf8_lossy(&text).contains(FIRST_STEP) => Err(Error::input(format!(
@@ -164,8 +165,8 @@ fn preprocessed(cc: &Toolchain, cell: &Cell, source: &Source) -> Result<Vec<u8>,
     preprocess(cc, source, &line(cc, cell, source)?).map_err(of)
 }
 
-/// Returns the preprocessed source of the adapter, which finds an implementation in the tables of
-/// `kernel/`.
+/// Returns the preprocessed source of the adapter (`kiln.c`), which looks up an implementation in
+/// the tables of `kernel/`.
 fn adapter(cell: &Cell) -> Result<Vec<u8>, Error> {
     let Some(Flags::Kernel { dir }) = cell.subject.sources.first().map(|s| &s.flags) else {
         return Err(Error::input("no headers for the adapter"));

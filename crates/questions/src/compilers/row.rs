@@ -56,8 +56,8 @@ pub(super) struct Row {
     /// Optimization level without the dash, such as `O2`; `-` for assembly.
     #[schemars(extend("x-role" = "key"))]
     pub opt: String,
-    /// Kind of build: `default`, `patched`, `ubsan`, `ubsan-tree`, `asan`, `no-object-flags`,
-    /// several of these joined by `+`, or the user's own flags; `-` for assembly.
+    /// Kind of build: `default`, `patched`, `ubsan`, `ubsan-tree`, `asan` or `no-object-flags`;
+    /// several of these joined by `+`; or the user's own flags. `-` for assembly.
     #[schemars(extend("x-role" = "key"))]
     pub variant: String,
     /// Width of the code in bits: `64` (x86-64) or `32` (i386).
@@ -94,14 +94,15 @@ pub(super) struct Row {
     /// Upper end of the prediction interval of `ns_per_byte`.
     #[schemars(extend("unit" = "ns"))]
     pub ns_high: Option<f64>,
-    /// `cycles_per_byte` divided by the lowest value among all kinds of build with the same
-    /// subject, compiler, level and width.
+    /// `cycles_per_byte` divided by the lowest `cycles_per_byte` of all builds with the same
+    /// `subject`, `cc`, `opt` and `abi`.
     #[schemars(extend("x-role" = "figure", "x-heading" = "cycles, relative to the fastest build of this compiler and level"))]
     pub row_ratio: Option<f64>,
-    /// Whether the row takes more than 1.5 times the lowest value among all kinds of build with the
-    /// same subject, compiler, level and width, both in cycles and in time.
+    /// Whether this row takes more than 1.5 times the lowest number of cycles and more than 1.5
+    /// times the shortest time of all builds with the same `subject`, `cc`, `opt` and `abi`.
     pub outlier: bool,
-    /// Cycles of this row divided by the baseline's cycles; null without a baseline.
+    /// Cycles of this row divided by the baseline's cycles. Null without a baseline, or if either
+    /// row has no result or too few rounds.
     #[schemars(extend(
         "x-role" = "figure",
         "x-heading" = "cycles, relative to the baseline",
@@ -109,12 +110,13 @@ pub(super) struct Row {
     ))]
     pub ratio: Option<f64>,
     /// Lower end of the interval of `ratio`. If the baseline is a compiler, the intervals of all
-    /// rows hold together with 95 % confidence. If it is a record, each end is computed by dividing
-    /// an end of one row's interval by an end of the other's.
+    /// rows hold jointly with 95 % confidence. If the baseline is a record, this is `ci_low` of
+    /// this row divided by `ci_high` of the record's row.
     pub ratio_low: Option<f64>,
-    /// Upper end of the interval of `ratio`.
+    /// Upper end of the interval of `ratio`, computed like the lower end. If the baseline is a
+    /// record, this is `ci_high` of this row divided by `ci_low` of the record's row.
     pub ratio_high: Option<f64>,
-    /// Time of this row divided by the baseline's time; null without a baseline, or if either row
+    /// Time of this row divided by the baseline's time. Null without a baseline, or if either row
     /// has no time.
     #[schemars(extend(
         "x-role" = "figure",
@@ -132,23 +134,22 @@ pub(super) struct Row {
     /// Highest stack usage of any function; null if the compiler does not report it.
     #[schemars(extend("unit" = "bytes", "x-role" = "figure", "x-heading" = "stack, bytes"))]
     pub stack_bytes: Option<u64>,
-    /// `ok`; `absent` (not available, or not measured); `failed` (does not build); `wrong` (wrong
-    /// result); `crashed`; or `hung`.
+    /// Outcome of the build and the measurement: `ok`, `absent` (not available or not measured),
+    /// `failed` (does not build), `wrong` (wrong result), `crashed` or `hung`.
     #[schemars(with = "String", extend("x-role" = "figure"))]
     pub status: Status,
-    /// `faster` or `slower` if the row differs from the baseline in that direction both in cycles
-    /// and in time; `disagree` if cycles and time contradict each other; otherwise `same`; null
-    /// without a ratio.
+    /// Comparison with the baseline: `faster` or `slower` (in both cycles and time), `disagree`
+    /// (cycles and time contradict each other) or `same` (otherwise). Null if `ratio` is null.
     #[schemars(with = "Option<String>", extend("x-role" = "figure"))]
     pub verdict: Option<Verdict>,
-    /// Why the row has no result. If `status` is `ok`: the first line that the program printed to
-    /// stderr, such as a sanitizer's report, or null if it printed nothing.
+    /// Why the row has no result. If `status` is `ok`, the first line that the program printed to
+    /// stderr, such as a sanitizer's report. Null if the program printed nothing.
     #[schemars(extend("x-role" = "figure"))]
     pub reason: Option<String>,
-    /// Name of the compiler or record with which the row was compared; null without a comparison.
+    /// Name of the compiler or record that this row was compared with. Null without a comparison.
     pub baseline: Option<String>,
-    /// Time to compile and link. If the program comes from the cache, the time that the original
-    /// build took. Null if the program could not be built.
+    /// Time to compile and link the program. If the program came from the cache, this is the time
+    /// that the original build took. Null if the program could not be built.
     #[schemars(extend("unit" = "ms"))]
     pub build_ms: Option<f64>,
 }

@@ -713,8 +713,8 @@ mod tests {
             );
             assert!(has(&notes, "0 slower, 1 disagree, 0 without"), "{notes:?}");
         }
-        // Controls: slower both in cycles and in time; faster in both; and a record without times,
-        // which adds a note.
+        // Controls: a row that is slower in both cycles and time, a row that is faster in both, and
+        // a record without times, which adds a note.
         let (verdict, failed, untried, notes) = gate(new(11.0, 1.0), old());
         assert_eq!((verdict, failed, untried), (Verdict::Slower, true, false));
         assert!(has(&notes, "REGRESSION") && !has(&notes, "UNJUDGED"));

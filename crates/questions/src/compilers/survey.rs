@@ -135,8 +135,8 @@ impl Matrix {
     }
 }
 
-/// Selects at most `count` compilers, the most different versions first. From each family in turn,
-/// takes the newest, then the oldest, then the second newest, and so on.
+/// Selects at most `count` compilers whose versions differ as much as possible. Takes the newest
+/// compiler of each family, then the oldest of each, then the second newest, and so on.
 fn spread(names: &[String], count: usize) -> Vec<String> {
     let family = |n: &str| n.split(['-', ' ']).next().unwrap_or_default().to_string();
     let mut families: Vec<(String, Vec<String>)> = Vec::new();

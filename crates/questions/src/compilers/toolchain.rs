@@ -12,8 +12,8 @@ use kiln_kbuild::{recipe, which};
 use kiln_question::Error;
 use kiln_tree::hash;
 
-/// A compiler driver that has at most this many bytes may be a script, so the text of the driver
-/// becomes part of the compiler's identity.
+/// Maximum size in bytes of a compiler driver that may be a script. The contents of such a driver
+/// are part of the compiler's identity.
 const SCRIPT: u64 = 1 << 16;
 
 #[derive(Debug)]
@@ -46,8 +46,8 @@ impl Toolchain {
         (!tried.status.success()).then(|| why.unwrap_or("it fails").trim().to_string())
     }
 
-    /// Finds a compiler by name or path. In a name such as `zig cc`, the words after the first
-    /// blank are passed to the program as its first arguments.
+    /// Finds a compiler by name or path. In a name such as `zig cc`, the first word is the program,
+    /// and the remaining words are its first arguments.
     ///
     /// # Errors
     /// The compiler is missing (status 3), or does not behave like a compiler (status 2).
@@ -164,7 +164,7 @@ impl Toolchain {
         known
     }
 
-    /// Returns those of `flags` that the compiler accepts.
+    /// Filters `flags`, keeping the ones that the compiler accepts without a warning.
     pub(super) fn known<S: AsRef<str>>(&self, flags: &[S]) -> Vec<String> {
         let words: Vec<String> = flags.iter().map(|f| f.as_ref().to_string()).collect();
         let unknown = {
@@ -400,8 +400,9 @@ mod tests {
         let mut asked = Command::new(&program);
         asked.args(["-x", "c", "-S", "-o", "-", "/dev/null"]);
         asked.current_dir(dir.path());
-        // Another test's thread may have forked while the file was open for writing. Until that
-        // child executes its own program, this one is busy, so try again.
+        // Another test's thread may have forked while the script was open for writing. The child
+        // keeps the script open until it calls exec, and until then the script cannot be run, so
+        // try again.
         let output = (0..6000)
             .find_map(|_| match asked.output() {
                 Err(e) if e.kind() == std::io::ErrorKind::ExecutableFileBusy => {

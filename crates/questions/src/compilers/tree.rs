@@ -1,5 +1,5 @@
-//! Creates subjects from files in a kernel tree. They are compiled with the flags from the tree's
-//! own build, except for the compiler and the level.
+//! Creates subjects from files in a kernel tree. Each file is compiled with the flags from the
+//! tree's own build, but the compiler and the optimization level vary.
 
 use std::collections::HashMap;
 use std::fs;
@@ -116,8 +116,8 @@ impl Tree {
         }
     }
 
-    /// Returns the objects in the directories [`LEAVES`] that define the symbols that the object
-    /// `own` uses, directly or indirectly.
+    /// Returns the objects from the [`LEAVES`] directories that define symbols used by the object
+    /// `own`, directly or indirectly.
     fn needs(&self, own: &Path) -> Vec<PathBuf> {
         let mut leaves: Vec<PathBuf> = Vec::new();
         for dir in LEAVES {
@@ -162,8 +162,9 @@ fn own_flags(path: &str, commands: &HashMap<String, Vec<String>>) -> Vec<String>
         .collect()
 }
 
-/// Returns those flags of a saved command that can be used with another compiler and level. Flags
-/// for warnings, the level, debugging information and output file names are left out.
+/// Returns the flags of a saved command that can be reused with a different compiler and
+/// optimization level. Flags for warnings, optimization levels, debug information and output files
+/// are omitted.
 fn flags(command: &str) -> Option<Vec<String>> {
     let (_, line) = command.split_once(":=")?;
     let line = line.split(" ; ").next().unwrap_or(line);

@@ -1,4 +1,5 @@
-//! Defines variants, which are kinds of builds. A variant adds flags to those of a level.
+//! Defines build variants. A variant adds compiler flags to those of an optimization level, or
+//! removes the flags that a tree sets only for the object under test.
 
 use std::fmt;
 
@@ -10,8 +11,8 @@ use super::toolchain::Toolchain;
 /// `-ftree-sra`.
 const PATCHED: [&str; 2] = ["-fno-tree-pre", "-fno-tree-sra"];
 
-/// The checks that `UBSAN`, `UBSAN_NULL` and `UBSAN_ALIGNMENT` enable in Linux 4.15. Kernels had
-/// these checks when gcc bug 83651 was reported.
+/// The checks that `UBSAN`, `UBSAN_NULL` and `UBSAN_ALIGNMENT` enable in Linux 4.15. These were the
+/// kernel's checks when gcc bug 83651 was reported.
 pub(super) const UBSAN: [&str; 12] = [
     "-fsanitize=shift",
     "-fsanitize=integer-divide-by-zero",
@@ -152,8 +153,8 @@ impl Variant {
         Ok(flags)
     }
 
-    /// Returns those of a variant's flags that the linker also needs, because they add a runtime
-    /// library.
+    /// Returns the compilation flags that must also be passed to the linker. These are the flags
+    /// for sanitizers and link-time optimization.
     pub(super) fn link_flags(flags: &[String]) -> Vec<String> {
         let brings = |f: &&String| f.starts_with("-fsanitize") || f.starts_with("-flto");
         flags.iter().filter(brings).cloned().collect()

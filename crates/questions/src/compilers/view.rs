@@ -1,5 +1,5 @@
-//! Formats the tables that `kiln compilers` prints, with one line per compiler and one column per
-//! kind of build, and the verdicts.
+//! Formats the output of `kiln compilers`: tables with one line per compiler and one column per
+//! kind of build, followed by a table of verdicts.
 
 use kiln_measure::Verdict;
 use kiln_question::table::{align, figure, plain, text};
@@ -7,7 +7,7 @@ use kiln_question::table::{align, figure, plain, text};
 use super::cell::{Abi, Status};
 use super::row::Row;
 
-/// Maximum number of judged rows to show.
+/// Maximum number of rows in the table of differences from the baseline.
 const MOST: usize = 30;
 
 /// Formats a table for each subject and width, followed by the differences from the baseline.

@@ -17,9 +17,9 @@ use super::cipher::{Cipher, Plan, Row};
 
 /// Encrypt, decrypt or hash a file or stdin with one implementation
 ///
-/// Use this to see an implementation's output for your own input. All data is read first, then processed as
-/// one message by a request to Kiln's crypto API. If an error occurs or a tag is wrong, nothing is
-/// written.
+/// Use this to see an implementation's output for your own input. All data is read first, then
+/// processed as one message by a request to Kiln's crypto API. If an error occurs or a tag is
+/// wrong, nothing is written.
 #[derive(Args)]
 #[command(after_long_help = "\
 AEAD encryption appends the tag to the ciphertext. AEAD decryption expects
@@ -69,10 +69,11 @@ pub struct CryptArgs {
     /// Decrypt instead of encrypt
     #[arg(long)]
     decrypt: bool,
-    /// Read this file [default: stdin]
+    /// Read the data from this file [default: stdin]
     #[arg(long = "in", value_name = "FILE")]
     input: Option<PathBuf>,
-    /// Write this file, completely or not at all; may be the input file [default: stdout]
+    /// Write the output to this file, completely or not at all; may be the input file [default:
+    /// stdout]
     #[arg(long, value_name = "FILE")]
     out_file: Option<PathBuf>,
     /// Divide the data into pieces of these lengths in bytes; the list repeats until the data ends

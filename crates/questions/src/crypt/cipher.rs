@@ -15,9 +15,9 @@ pub(crate) struct Plan<'a> {
     /// Driver name of the implementation. If `None`, the usable implementation with the highest
     /// priority is selected.
     pub imp: Option<&'a str>,
-    /// Whether to encrypt or decrypt; for a hash, `Encrypt` means to compute the digest.
+    /// Whether to encrypt or decrypt. For a hash, `Encrypt` computes the digest.
     pub op: Op,
-    /// The complete key, which for XTS consists of two AES keys; `None` for an algorithm without a
+    /// The complete key. For XTS, it consists of two AES keys. `None` for an algorithm without a
     /// key.
     pub key: Option<&'a [u8]>,
     /// The IV; `None` for an algorithm without an IV.
@@ -50,14 +50,14 @@ pub(super) struct Row {
     #[serde(rename = "impl")]
     #[schemars(extend("x-role" = "key"))]
     pub imp: &'static str,
-    /// `encrypt`, `decrypt` or `digest`.
+    /// The operation: `encrypt`, `decrypt` or `digest`.
     #[schemars(extend("x-role" = "key"))]
     pub op: &'static str,
     /// Size of the output.
     #[schemars(extend("unit" = "bytes", "x-role" = "main"))]
     pub bytes: usize,
-    /// Number of pieces into which the input was divided: entries of a request's scatterlist, or
-    /// updates of a hash.
+    /// Number of pieces into which the input was divided. A cipher receives each piece as an entry
+    /// of its request's scatterlist, and a hash as a separate update.
     #[schemars(extend("x-role" = "figure"))]
     pub pieces: usize,
 }

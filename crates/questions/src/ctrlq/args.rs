@@ -50,14 +50,15 @@ pub struct CtrlqArgs {
     /// (thread) [default: both]
     #[arg(long, value_delimiter = ',', value_name = "HOW,…")]
     ctrl: Vec<String>,
-    /// Number of requests in flight under async [default: 128]
+    /// With --mode async: number of requests in flight [default: 128]
     #[arg(long, value_name = "N")]
     depth: Option<usize>,
     /// Total time in seconds to measure each row, divided among all rounds [default: 2; with
     /// --quick: 0.4]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
-    /// Number of rounds, at least 6; each measures every row once [default: 9; with --quick 6]
+    /// Number of rounds, at least 6; each round measures every row of the table once [default: 9;
+    /// with --quick 6]
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
     /// Measure the device that already listens on this socket, instead of starting Kiln's device
@@ -71,8 +72,8 @@ pub struct CtrlqArgs {
     /// Kiln may use (see --cpu) [default: both run on all cores that Kiln may use]
     #[arg(long, value_name = "LIST")]
     device_cpu: Option<String>,
-    /// In mode poll: how many times a worker tries to take the queue's lock before it yields its
-    /// core [default: 256]
+    /// With --mode poll: number of times that a worker tries to take the queue's lock before it
+    /// yields its core [default: 256]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     spins: Option<u32>,
 }

@@ -31,10 +31,10 @@ const DEVICES: [(&str, &str, bool); 2] = [
     ),
 ];
 
-/// Returns the headlines about RSA sessions, the kind of session in the published measurement. The
-/// first headline is about a device that hands each request to another thread, as the device in
-/// that measurement did; the second is about a device that serves requests on the queue's own
-/// thread.
+/// Returns the headlines about RSA sessions, which the published measurement also used. The first
+/// headline is about a device that hands each request to another thread, like the device in that
+/// measurement. The second is about a device that serves requests on the queue's own thread. If the
+/// machine has too few cores, a single headline replaces both.
 pub(super) fn waiting(runs: &Runs) -> Vec<Option<Row>> {
     let cores = |field: &str| -> Option<f64> {
         let all = runs.all().filter(|r| is_asked_for(r));
@@ -81,7 +81,7 @@ fn rates(runs: &Runs, ctrl: &str) -> Option<String> {
 }
 
 /// Returns the headline for a machine that has too few cores. It contains neither a ratio nor a
-/// comparison: if threads share cores, the rates depend on the scheduler.
+/// comparison, because the rates depend on the scheduler if threads share cores.
 fn undecided(runs: &Runs, needed: f64, there: f64) -> Option<Row> {
     let said: Vec<String> = DEVICES
         .iter()
@@ -276,7 +276,7 @@ mod tests {
             );
             assert_eq!((rows[0].value, rows[0].baseline), (None, None));
         }
-        // If one core is missing, the headline has no ratio. With exactly enough cores, it has one.
+        // With one core too few, the headline gives no ratio. With exactly enough cores, it does.
         assert!(text(&told(5, 1.0, |r| r["cores"] = json!(10))[0]).contains("need 11 cores. On 10"));
         assert!(text(&told(5, 1.0, |r| r["cores"] = json!(11))[0]).contains("Published"));
     }

@@ -52,8 +52,8 @@ impl Clock {
 
 impl Tally {
     /// Counts an operation if it began in the measured period (`began` is true), even if it ended
-    /// later. Otherwise, the operations in flight at the end of a round, which include the slowest
-    /// ones, would be missing.
+    /// after the period. If operations still in flight at the end of a round were not counted, the
+    /// slowest ones would be missing.
     fn note(&mut self, began: bool, time: Duration, close: bool) {
         if !began {
             return;

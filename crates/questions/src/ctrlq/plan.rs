@@ -13,13 +13,13 @@ use kiln_virtio::wire::{algo, Create};
 /// Maximum number of workers. With more threads, the result would mainly depend on the host's
 /// scheduler.
 const MOST_WORKERS: usize = 256;
-/// Number of rounds by default, and with `--quick`. With nine rounds, a single disturbed round
-/// cannot widen the interval.
+/// Default number of rounds. With nine rounds, a single disturbed round cannot widen the interval.
 const ROUNDS: usize = 9;
+/// Default number of rounds with `--quick`.
 const QUICK_ROUNDS: usize = 6;
-/// The smallest number of rounds that gives a 95 % interval (`kiln_measure::ratio_of_rounds`). The
-/// next constant is an upper limit that catches typing errors.
+/// The smallest number of rounds that gives a 95 % interval (`kiln_measure::ratio_of_rounds`).
 const LEAST_ROUNDS: usize = 6;
+/// Maximum number of rounds. The limit is meant to catch typos.
 const MOST_ROUNDS: usize = 1000;
 /// Size in bytes of the modulus of a 2048-bit RSA key.
 const MODULUS: usize = 256;
@@ -125,7 +125,7 @@ pub(super) struct Plan {
     pub kinds: Vec<Kind>,
     /// Number of requests in flight under `async`.
     pub depth: usize,
-    /// Time to measure each row in seconds, divided among its rounds.
+    /// Measurement time per row in seconds, divided among all rounds.
     pub seconds: f64,
     /// Number of rounds. Each round measures every row once.
     pub rounds: usize,

@@ -80,7 +80,9 @@ impl Serialize for Octaves {
     )
 )]
 pub(super) struct Row {
-    /// How the driver waits: `poll`, `wait` or `async`.
+    /// How the driver waits for the device: `poll` (holds the queue's lock and polls the used
+    /// ring), `wait` (sleeps until the request completes) or `async` (handles each answer in a
+    /// callback).
     #[schemars(extend("x-role" = "key"))]
     pub mode: &'static str,
     /// Number of driver threads that create and close sessions.
@@ -89,23 +91,23 @@ pub(super) struct Row {
     /// Kind of session: `cipher` or `akcipher`.
     #[schemars(extend("x-role" = "key"))]
     pub session: &'static str,
-    /// Where the device serves control requests: `inline`, on the queue's thread, or on a separate
-    /// `thread`; null for a device that was already running.
+    /// Where the device serves control requests: `inline` (on the queue's thread) or `thread` (on a
+    /// separate one). Null for a device that was already running.
     #[schemars(extend("x-role" = "key"))]
     pub ctrl: Option<&'static str>,
     /// Maximum number of requests in flight.
     #[schemars(extend("x-role" = "key"))]
     pub depth: usize,
-    /// Number of host cores that driver and device use.
+    /// Number of host cores that the driver and the device may use.
     #[schemars(extend("x-role" = "condition"))]
     pub cores: usize,
-    /// Cores that only the device uses, such as `1` or `2-3` (`--device-cpu`). Absent if driver and
-    /// device share all cores.
+    /// Cores reserved for the device (`--device-cpu`), such as `1` or `2-3`. Absent if the driver
+    /// and the device share all cores.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "condition"))]
     pub device_cpu: Option<String>,
-    /// Pairs per second: the median of the rounds. A pair consists of a session's create and close,
-    /// which is also the unit of the published results. Null with fewer than six rounds.
+    /// Median number of pairs per second over all rounds. A pair is the create and the close of one
+    /// session; published results use the same unit. Null with fewer than six rounds.
     #[schemars(extend(
         "unit" = "1/s",
         "x-role" = "main",
@@ -120,35 +122,34 @@ pub(super) struct Row {
     /// Upper end of the 95 % interval of `pairs_per_s`.
     #[schemars(extend("unit" = "1/s"))]
     pub pairs_per_s_high: Option<f64>,
-    /// Number of threads that have work at the same time and therefore need one core each: the
-    /// workers, the interrupt thread, and the device's threads. If there are too few cores for driver
-    /// and device together or, with `device_cpu`, for either of them, the result depends on the
+    /// Number of cores that this row needs: one for each thread of the driver and the device that
+    /// has work at the same time as the others. If there are too few cores for the driver and the
+    /// device together (or, with `device_cpu`, for either of them), the result depends on the
     /// host's scheduler.
     #[schemars(extend("x-role" = "main"))]
     pub cores_needed: usize,
-    /// CPU time of driver and device together, as a percentage of the measured time, where 100
-    /// means one core; null for a device that was already running.
+    /// CPU time of the driver and the device together, as a percentage of the measured time; 100
+    /// means one core. Null for a device that was already running.
     #[schemars(extend("unit" = "%", "x-role" = "main", "x-heading" = "CPU %"))]
     pub cpu_pct: Option<f64>,
     /// CPU time of the driver's process, as a percentage of the measured time.
     #[schemars(extend("unit" = "%"))]
     pub driver_cpu_pct: Option<f64>,
-    /// CPU time of the device's process, as a percentage of the measured time; null for a device
+    /// CPU time of the device's process, as a percentage of the measured time. Null for a device
     /// that was already running.
     #[schemars(extend("unit" = "%"))]
     pub device_cpu_pct: Option<f64>,
-    /// CPU time that other programs used on these cores during the measurement, as a percentage of
-    /// the measured time, where 100 means one core; absent for a device that was already running,
-    /// because the device's own CPU time is unknown. The kernel counts in steps of 10 ms per core
-    /// and round.
+    /// CPU time that other programs used on the cores of the driver and the device, as a percentage
+    /// of the measured time; 100 means one core. The resolution is 10 ms per core and round. Absent
+    /// for a device that was already running, because the device's own CPU time is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64", extend("unit" = "%"))]
     pub other_cpu_pct: Option<f64>,
-    /// CPU time of driver and device per create or close; null for a device that was already
-    /// running.
+    /// CPU time of the driver and the device together per session create or close. Null for a
+    /// device that was already running.
     #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "CPU µs per operation"))]
     pub cpu_us_per_op: Option<f64>,
-    /// Median latency of creates and closes.
+    /// Median latency of session creates and closes.
     #[schemars(extend(
         "unit" = "µs",
         "x-role" = "main",
@@ -156,16 +157,16 @@ pub(super) struct Row {
         "x-benchmark" = "real_time"
     ))]
     pub lat_us_p50: Option<f64>,
-    /// 99th percentile of the latency of creates and closes.
+    /// 99th percentile of the latency of session creates and closes.
     #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "p99"))]
     pub lat_us_p99: Option<f64>,
-    /// 99.9th percentile of the latency of creates and closes.
+    /// 99.9th percentile of the latency of session creates and closes.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "p99.9"))]
     pub lat_us_p999: Option<f64>,
-    /// 99.99th percentile of the latency of creates and closes.
+    /// 99.99th percentile of the latency of session creates and closes.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "p99.99"))]
     pub lat_us_p9999: Option<f64>,
-    /// Maximum latency of creates and closes.
+    /// Maximum latency of session creates and closes.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "max"))]
     pub lat_us_max: Option<f64>,
     /// Median time for which the queue's lock was held.
@@ -180,8 +181,8 @@ pub(super) struct Row {
     /// Maximum time for which the queue's lock was held.
     #[schemars(extend("unit" = "µs"))]
     pub hold_us_max: Option<f64>,
-    /// `pairs_per_s` divided by `pairs_per_s` of `wait` with the same device, kind of session and
-    /// number of workers: the median of the rounds' ratios. Null with fewer than six rounds, or if
+    /// `pairs_per_s` divided by its value in mode `wait` with the same `ctrl`, `session` and
+    /// `workers`: the median of the per-round ratios. Null with fewer than six rounds, or if mode
     /// `wait` was not measured.
     #[schemars(extend(
         "x-role" = "figure",
@@ -193,28 +194,29 @@ pub(super) struct Row {
     pub ops_ratio_to_wait_low: Option<f64>,
     /// Upper end of the 95 % interval of `ops_ratio_to_wait`.
     pub ops_ratio_to_wait_high: Option<f64>,
-    /// `cpu_us_per_op` divided by `cpu_us_per_op` of `wait` with the same device, kind of session
-    /// and number of workers.
+    /// `cpu_us_per_op` divided by its value in mode `wait` with the same `ctrl`, `session` and
+    /// `workers`.
     #[schemars(extend("x-role" = "figure", "x-heading" = "CPU, relative to wait"))]
     pub cpu_ratio_to_wait: Option<f64>,
     /// Measured time, summed over all rounds.
     #[schemars(extend("unit" = "s"))]
     pub seconds: f64,
-    /// Number of creates plus number of closes, summed over all rounds.
+    /// Total number of session creates and closes in all rounds.
     #[schemars(extend("x-benchmark" = "iterations"))]
     pub ops: u64,
-    /// `ops` divided by `seconds`: creates and closes per second.
+    /// Session creates and closes per second (`ops` divided by `seconds`).
     #[schemars(extend("unit" = "1/s"))]
     pub ops_per_s: f64,
-    /// Pairs per second in each round, in the order of measurement. Each round measures every row
-    /// once.
+    /// Number of pairs per second in each round, in the order of measurement. A pair is the create
+    /// and the close of one session. Each round measures every row once.
     #[schemars(extend("unit" = "1/s"))]
     pub rounds_pairs_per_s: Vec<f64>,
     /// Number of notifications (kicks) from the driver to the device.
     pub kicks: u64,
     /// Number of interrupts from the device.
     pub interrupts: u64,
-    /// Number of times that a thread yielded its core because another thread still held the lock.
+    /// Number of times that a worker yielded its core because another thread still held the queue's
+    /// lock.
     pub yields: u64,
     /// Whether more threads had work at the same time than there are cores for them.
     #[serde(skip)]

@@ -18,9 +18,9 @@ use super::plan::{Kind, Plan, Way};
 use super::row::{us, Octaves, Row};
 use crate::device::{cpu_time, explain, Device};
 
-/// Duration of the warm-up before each measured round, as a fraction of the round's duration. The
-/// next constant is the minimum duration of the warm-up in seconds.
+/// Duration of the warm-up before each measured round, as a fraction of the round's duration.
 const WARM: f64 = 0.1;
+/// Minimum duration of the warm-up in seconds.
 const LEAST_WARM: f64 = 0.005;
 /// How often the stop flag is checked.
 const LOOK: Duration = Duration::from_millis(20);
@@ -94,8 +94,8 @@ impl Cores {
         })
     }
 
-    /// Returns whether there are too few cores for this many threads of driver and device to run at
-    /// the same time.
+    /// Returns whether there are too few cores to run `driver` driver threads and `device` device
+    /// threads at the same time.
     fn are_too_few(&self, driver: usize, device: usize) -> bool {
         match self.device {
             Some(own) => device > own || driver > self.all.len() - own,
@@ -325,7 +325,7 @@ impl Cell {
         })
     }
 
-    /// Returns the number of the driver's threads that have work at the same time.
+    /// Returns how many of the driver's threads can be busy at once.
     fn driver_threads(&self) -> usize {
         match self.way {
             Way::Poll => self.workers,
@@ -336,8 +336,8 @@ impl Cell {
         }
     }
 
-    /// Returns the number of the device's threads that have work at the same time. A device that
-    /// was already running is assumed to have one thread.
+    /// Returns how many of the device's threads can be busy at once. A device that was already
+    /// running is assumed to have one thread.
     fn device_threads(&self) -> usize {
         match self.ctrl {
             Some("thread") => 2,

@@ -43,7 +43,7 @@ pub(super) fn best(rows: &[Row]) -> Option<String> {
         .collect();
     let said = PURPOSES.iter().filter_map(|purpose| {
         rows.iter().find(|r| !(purpose.rounds)(r).is_empty())?;
-        // Mention groups that have the same result together.
+        // Groups with the same result share one entry.
         let mut results: Vec<(String, Vec<String>)> = Vec::new();
         for group in &groups {
             let result = judge(purpose, group);

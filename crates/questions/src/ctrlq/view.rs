@@ -1,5 +1,5 @@
-//! Formats the tables that `kiln ctrlq` prints, and the histograms, which are shown next to the
-//! published histogram.
+//! Formats the tables and histograms that `kiln ctrlq` prints. The histograms are shown next to
+//! the published one.
 
 use std::fmt::Write;
 

@@ -25,28 +25,28 @@ pub(crate) struct AnswerRow {
     /// policy.
     #[schemars(extend("x-role" = "key"))]
     pub policy: String,
-    /// Version of the kernel tree; null for Kiln's policies.
+    /// Version of the kernel tree. Null for Kiln's own policies.
     #[schemars(extend("x-role" = "condition"))]
     pub version: Option<String>,
-    /// The context in which code asked for the FPU, such as `softirq` or `hardirq over BH off`.
+    /// Context in which `irq_fpu_usable()` was called, such as `softirq` or `hardirq over BH off`.
     #[schemars(extend("x-role" = "key"))]
     pub context: String,
-    /// Whether the task opened an FPU section before the code in that context asked.
+    /// Whether the task opened an FPU section before `irq_fpu_usable()` was called.
     #[schemars(extend("x-role" = "key"))]
     pub in_section: bool,
-    /// Whether `irq_fpu_usable()` returned true in that context.
+    /// Whether `irq_fpu_usable()` returned true in `context`.
     #[schemars(extend("x-role" = "main"))]
     pub usable: bool,
-    /// Whether the task's section was still open in that context. Some policies delay a softirq
-    /// until the section ends.
+    /// Whether the task's FPU section was still open when `irq_fpu_usable()` was called. Some
+    /// policies delay a softirq until the section ends.
     #[schemars(extend("x-role" = "figure", "x-heading" = "over the section"))]
     pub over_section: bool,
-    /// Warnings that a debug kernel would have printed when an FPU section was opened in that
-    /// context. Kiln always opens a section in a task, opens one in a softirq or hardirq only if
-    /// the FPU is usable, and never opens one in an NMI.
+    /// Number of warnings that a debug kernel would have printed when an FPU section was opened in
+    /// `context`. A task always opens a section, a softirq or hardirq opens one only if the FPU is
+    /// usable, and an NMI never opens one.
     #[schemars(extend("x-role" = "figure"))]
     pub warnings: u64,
-    /// Value of `preempt_count()` in that context, in the kernel's bit layout.
+    /// Value of `preempt_count()` in `context`, in the kernel's bit layout.
     pub preempt_count: u32,
     /// Value of the task's `preempt_count()` after all contexts and sections had ended.
     pub preempt_after: u32,

@@ -107,7 +107,7 @@ impl Bench {
         self.stream(plan, tree, messages, 1, true)
     }
 
-    /// Creates the work that the task and the softirqs do under one load with a tree's cipher. The
+    /// Creates the work of the task and the softirqs for calls to the tree's cipher. The returned
     /// streams must outlive the returned work.
     pub(crate) fn tree_sides(
         &mut self,

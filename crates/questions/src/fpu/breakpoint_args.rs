@@ -47,8 +47,8 @@ pub(super) struct BreakpointArgs {
     /// --interrupts no limit]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
-    /// Stop after N interrupts have hit FPU sections, summed over all policies except the control
-    /// (accepts suffixes k, M, G, and 1e9)
+    /// Stop after N interrupts have hit FPU sections, in total under all policies except the
+    /// control 'none'. N can be written as 500000, 10M, 1G or 1e9
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = parse_count)]
     interrupts: Option<u64>,
     #[command(flatten)]

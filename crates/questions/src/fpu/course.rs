@@ -102,7 +102,8 @@ impl JsonSchema for Course {
 }
 
 impl<'de> Deserialize<'de> for Course {
-    /// Extracts the course from the fields of a row. Without `t_ms`, the course is empty.
+    /// Extracts the course from the fields of a row. Fails if `t_ms` is missing, so that a
+    /// flattened `Option<Course>` becomes `None`.
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Course, D::Error> {
         let fields = HashMap::<String, Value>::deserialize(d)?;
         let number = |field: &str| fields.get(field).and_then(Value::as_f64);

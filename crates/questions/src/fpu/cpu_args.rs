@@ -15,7 +15,7 @@ pub(crate) struct CpuArgs {
     /// whose rules and parameters are used; the number alone, such as 6.1, is enough
     #[arg(long, default_value = "eevdf-6.12", value_name = "NAME")]
     scheduler: String,
-    /// Number of CPUs for which Linux would scale its time slices; Kiln still emulates only one CPU
+    /// Scale time slices as Linux does on a machine with N CPUs; Kiln still emulates only one CPU
     #[arg(long, value_name = "N", default_value_t = 1)]
     scheduler_cpus: u32,
     /// Microseconds that a task may run while another task waits [default: set by --scheduler]

@@ -37,14 +37,16 @@ const DIRECT_BH_OFF: f64 = 461.0;
 /// buffer, in MB/s. Source: mail 20250305203018.GB19889.
 const DIRECT_NESTED: f64 = 480.0;
 
-/// Message length in bytes for which results were published, and longer lengths for comparison.
+/// Message length in bytes for which results were published.
 const SHORT: f64 = 16.0;
+/// Longer message lengths in bytes, for comparison.
 const LONGER: [f64; 2] = [512.0, 4096.0];
 
 /// The speed of a method relative to the method that the row's field `baseline` names.
 struct Speedup {
     cycles: Estimate,
-    /// The speedup in time; `None` for old records, which have no times.
+    /// The speedup computed from times instead of cycles; `None` for old records, which contain no
+    /// times.
     time: Option<Estimate>,
 }
 
@@ -65,8 +67,8 @@ fn speedup(runs: &Runs, policy: &dyn Fn(&str) -> bool, path: &str, len: f64) -> 
     })
 }
 
-/// Formats a speedup in cycles and the verdict on it. The verdict depends on the interval and on
-/// the speedup in time.
+/// Formats a speedup computed from cycles, and the verdict on it. The verdict depends on the
+/// interval and on whether the speedup computed from times agrees.
 fn times(speedup: &Speedup) -> String {
     let shown = |e: &Estimate| format!("{} times{}", figure(e.value), e.interval(figure));
     let (cycles, time) = (&speedup.cycles, speedup.time.as_ref());
@@ -105,7 +107,7 @@ fn brief(speedup: &Speedup) -> String {
     }
 }
 
-/// Estimates how long a short request takes in nanoseconds; `None` for old records.
+/// Estimates the duration of a short request in nanoseconds; `None` for old records.
 fn request_ns(runs: &Runs, policy: &str, path: &str) -> Option<Estimate> {
     runs.estimate(|rows| {
         let wanted = |r: &&&Value| {
@@ -159,8 +161,8 @@ pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     });
     let theirs = SHORT / DIRECT_BH_OFF * 1000.0;
     let lengths = now.map_or(String::new(), |now| {
-        // Explain why the gain in percent may be smaller there: a fixed number of ns is a smaller
-        // part of a longer request.
+        // If requests take longer on the published machine, explain that saving the same number of
+        // ns is a smaller gain in percent there.
         let so = if now < theirs {
             ", longer than here, so saving the same number of ns is a smaller gain in percent there"
         } else {
@@ -193,8 +195,8 @@ pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     Some(row.with_detail(detail).beside(topic, published))
 }
 
-/// Builds the headline about direct calls under other policies. These are also compared with the
-/// simd helper with `legacy` sections.
+/// Builds the headline about direct calls under other policies. The baseline is again the simd
+/// helper with `legacy` sections.
 pub(super) fn other_sections(runs: &Runs) -> Option<Row> {
     let topic = &SOFTIRQ_SIMD;
     let of = |policy: &'static str| speedup(runs, &|p| p == policy, "direct", SHORT);

@@ -10,8 +10,8 @@ use super::workload::Workload;
 /// Flags that select the work of the task and of the softirqs.
 #[derive(Args)]
 pub(super) struct LoadArgs {
-    /// What the task does: encrypt messages of 16 bytes (xts-16) or 4096 bytes (xts-4096), or keep
-    /// a pattern in all registers (pattern) [default: xts-16,xts-4096]
+    /// Work of the task that is interrupted: encrypt messages of 16 bytes (xts-16) or 4096 bytes
+    /// (xts-4096), or keep a pattern in all registers (pattern) [default: xts-16,xts-4096]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     load: Vec<String>,
     /// What softirqs do under the policy legacy if SIMD is not usable: scalar (run scalar code) or

@@ -11,8 +11,8 @@ use kiln_question::Error;
 use super::examined::Examined;
 use super::probe::Probe;
 
-/// Number of instructions at each end of a section that are interrupted more often than the others,
-/// because the policy's own code is there.
+/// Number of instructions at each end of a section that are interrupted more often than the rest,
+/// because they include the policy's own code.
 const EDGE: u64 = 128;
 /// Number of pairs to try even if `time` has run out.
 const FEWEST: u64 = 2;

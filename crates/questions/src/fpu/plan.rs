@@ -121,14 +121,14 @@ pub(crate) struct Plan {
     pub seed: u64,
     /// Whether to shorten all measurements.
     pub quick: bool,
-    /// Maximum duration. A campaign with `interrupts` set can also run without a time limit.
+    /// Maximum duration; `Duration::MAX` for a campaign that only `interrupts` limits.
     pub budget: Duration,
     /// For campaigns: stop after this many interrupts have hit FPU sections, summed over all
     /// policies. Interrupts under the control policy `none` count only if no other policy is
     /// measured. If `None`, the campaign ends when `budget` is used up.
     pub interrupts: Option<u64>,
-    /// Whether the control, which saves nothing, was not requested by the user but added because a
-    /// verdict needs it.
+    /// Whether `checked` added the control, which saves nothing. It does so if a verdict needs the
+    /// control and the user did not request it.
     pub added_control: bool,
     /// For proof runs: the share of the probes that this process runs.
     pub share: Share,
@@ -370,8 +370,9 @@ pub(crate) fn fallbacks(names: &[String]) -> Result<Vec<Fallback>, Error> {
     Ok(list)
 }
 
-/// Finds the Kiln implementation of AES-XTS called `name`. Returns `None` if `name` is `None`, or
-/// if `own` is empty: then only kernel trees are measured, and they use their own drivers.
+/// Finds Kiln's AES-XTS implementation called `name`. Returns `None` if `name` is `None`, or if
+/// `own` is empty. In the latter case, only kernel trees are measured, and they use their own
+/// drivers.
 pub(super) fn implementation(name: Option<&str>, own: &[Policy]) -> Result<Option<Impl>, Error> {
     match name {
         Some(name) if !own.is_empty() => usable_impl(Algorithm::XTS_AES, name).map(Some),

@@ -2,10 +2,11 @@
 //! that does lose state, and enough interrupts.
 //!
 //! The control saves nothing. If it has `w` wrong results after `m` interrupts have hit sections,
-//! an interrupt spoils a result with probability `w / m`. A policy that is as bad as the control
-//! and is hit `n` times then has `n * w / m` wrong results on average, and none with probability
-//! `exp(-n * w / m)`. A verdict requires this probability to be below 0.001, and therefore an
-//! average of at least `ln 1000 = 6.9`, both for the control itself and for each judged policy.
+//! the probability that an interrupt spoils a result is estimated as `w / m`. If interrupts hit the
+//! sections of an equally bad policy `n` times, that policy has `n * w / m` wrong results on
+//! average, and the probability that it has none is `exp(-n * w / m)`. A verdict requires this
+//! probability to be below 0.001. The average must therefore be at least `ln 1000 = 6.9`, both for
+//! the control itself and for each judged policy.
 //!
 //! Lost user states are not used here, because the control loses the user's registers in every
 //! kernel entry, whether or not it is interrupted.
@@ -16,7 +17,7 @@ use std::fmt;
 /// the probability of having no wrong result is below 0.001.
 pub(super) const ENOUGH: f64 = 6.907_755_278_982_137;
 
-/// What was counted for a policy under one load.
+/// The counts for one policy under one load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Count<'a> {
     pub policy: &'a str,
@@ -62,8 +63,8 @@ pub(super) fn expected(count: &Count, all: &[Count]) -> Option<f64> {
     enough(&control).then(|| count.hit as f64 * loss(&control))
 }
 
-/// Returns the number of wrong results that the control has per interrupt that hit a section, at
-/// most 1.
+/// Returns the control's number of wrong results divided by the number of interrupts that hit a
+/// section, limited to 1.
 fn loss(control: &Count) -> f64 {
     (control.wrong as f64 / control.hit as f64).min(1.0)
 }

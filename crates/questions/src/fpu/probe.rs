@@ -19,7 +19,7 @@ use super::workload::{load_plan, messages};
 
 /// Size of a softirq's message in bytes.
 pub(super) const PACKET: usize = 128;
-/// Number of loop iterations for which the task keeps the pattern in its registers.
+/// Number of loop iterations during which the task keeps the pattern in its registers.
 const SPINS: u64 = 20;
 /// Value of `--impl` that selects the task that keeps a pattern in all registers.
 pub(super) const PATTERN: &str = "pattern";
@@ -70,7 +70,7 @@ impl Task {
 #[derive(Clone)]
 pub(super) struct Probe {
     pub policy: Policy,
-    /// The policy's name as used in rows.
+    /// The policy's name as it appears in rows.
     pub name: Cow<'static, str>,
     pub task: Task,
     /// The cipher in a tree's crypto API that the softirqs use; `None` if they use Kiln's own

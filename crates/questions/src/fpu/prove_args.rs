@@ -96,12 +96,12 @@ pub(super) struct ProveArgs {
     /// What the task does with its messages: encrypt, decrypt [default: both]
     #[arg(long, value_delimiter = ',', value_name = "OP,…")]
     op: Vec<String>,
-    /// Inject only one interrupt, before instruction K of the section; with K,K2, also one before
-    /// instruction K2 of the softirq that follows. With --tree: stop injecting after instruction K2
-    /// of call K
+    /// Inject only one interrupt, before instruction K of the FPU section. With K,K2, inject a
+    /// second one, before instruction K2 of the softirq that the first one raised. With --tree,
+    /// K,K2 instead stops the injection after instruction K2 of call K
     #[arg(long, value_name = "K[,K2]", allow_hyphen_values = true)]
     at: Option<String>,
-    /// With --at: let hardirq handlers open sections, too
+    /// With --at: let hardirq handlers open FPU sections, too
     #[arg(long, requires = "at")]
     hardirq_fpu: bool,
     #[command(flatten)]

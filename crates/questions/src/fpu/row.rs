@@ -76,11 +76,11 @@ pub(crate) struct Row {
     /// policy.
     #[schemars(extend("x-role" = "key"))]
     pub policy: Cow<'static, str>,
-    /// Version of the kernel tree; null for Kiln's policies.
+    /// Version of the kernel tree. Null for Kiln's own policies.
     #[schemars(extend("x-role" = "condition"))]
     pub version: Option<String>,
-    /// What softirqs use if SIMD is not usable: `scalar` code, `cryptd`, or `none`; `own` for a
-    /// kernel tree, which uses its own fallback.
+    /// What softirqs use if SIMD is not usable: `scalar` (scalar code), `cryptd`, `own` (the kernel
+    /// tree's own fallback) or `none`.
     #[schemars(extend("x-role" = "key"))]
     pub fallback: Cow<'static, str>,
     /// Name of the load that the task and the softirqs process, such as `xts-4096`.
@@ -99,7 +99,7 @@ pub(crate) struct Row {
     /// Fields of packet-rate sweeps. They describe one packet rate or one knee.
     #[serde(flatten)]
     pub sweep: Option<Sweep>,
-    /// Duration of the measurement, excluding the time during which the host ran other work.
+    /// Duration of the measurement, excluding periods in which the host ran other work.
     #[schemars(extend("unit" = "s"))]
     pub seconds: f64,
     /// Number of FPU sections that were opened.
@@ -110,9 +110,9 @@ pub(crate) struct Row {
     pub irqs_in_section: u64,
     /// Number of softirqs that ran.
     pub softirqs: u64,
-    /// The task's throughput: the median of the rounds. Null for the load `pattern`, with fewer
-    /// than six rounds, and if interrupts take most of the time (`inject` is `breakpoint`, or there
-    /// are more than 4000 interrupts per second).
+    /// Median throughput of the task over all rounds. Null for the load `pattern`, with fewer than
+    /// six rounds, or if interrupts take most of the time (`inject` is `breakpoint`, or there are
+    /// more than 4000 interrupts per second).
     #[schemars(extend(
         "unit" = "10^6 bytes/s",
         "x-role" = "main",
@@ -129,7 +129,8 @@ pub(crate) struct Row {
     #[schemars(extend("unit" = "10^6 bytes/s"))]
     pub task_mb_per_s_high: Option<f64>,
     /// The task's throughput divided by its throughput in the control, computed from pairs of
-    /// adjacent time slices; null for controls and in packet-rate sweeps.
+    /// adjacent time slices. Null for controls, in packet-rate sweeps, with fewer than six rounds,
+    /// or if interrupts take most of the time.
     #[schemars(extend(
         "x-role" = "main",
         "x-heading" = "task, relative to its control",
@@ -177,8 +178,8 @@ pub(crate) struct Row {
     /// Maximum length of an FPU section.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "section µs max", "x-only" = "fpu"))]
     pub section_us_max: Option<f64>,
-    /// Throughput of all softirqs together. Null if interrupts take most of the time, and in
-    /// packet-rate sweeps, where `delivered_pps` gives the rate.
+    /// Throughput of all softirqs together. Null if interrupts take most of the time. Also null in
+    /// packet-rate sweeps; see `delivered_pps` instead.
     #[schemars(extend(
         "unit" = "10^6 bytes/s",
         "x-role" = "figure",
@@ -189,53 +190,56 @@ pub(crate) struct Row {
     /// Number of FPU sections whose length the section timer measured. The fields `section_us_*`
     /// are computed from these sections.
     pub sections_timed: u64,
-    /// Number of timed sections during which the host took the CPU away.
+    /// Number of timed sections during which the host ran other work on the CPU. Sections that an
+    /// emulated interrupt hit are not counted.
     pub sections_stolen: u64,
-    /// Number of FPU sections that began inside another open section and therefore first saved the
-    /// registers of that section.
+    /// Number of FPU sections that began while another section was open, and therefore saved the
+    /// registers of the outer section first.
     #[schemars(extend("x-role" = "figure"))]
     pub nested_saves: u64,
     /// Number of messages that softirqs processed without SIMD.
     #[schemars(extend("x-role" = "figure", "x-heading" = "scalar", "x-only" = "fpu"))]
     pub scalar_fallbacks: u64,
-    /// Number of requests that were deferred to cryptd; null if the load uses direct calls instead
-    /// of requests.
+    /// Number of requests that were deferred to cryptd. Null if the load calls the cipher directly
+    /// instead of submitting requests.
     #[schemars(extend("x-role" = "figure", "x-heading" = "to cryptd"))]
     pub async_punts: Option<u64>,
-    /// Number of requests that did not complete in the order in which they were submitted; null if
-    /// the load uses no requests.
+    /// Number of requests that completed after a request that was submitted later. Null if the load
+    /// calls the cipher directly instead of submitting requests.
     #[schemars(extend("x-role" = "figure"))]
     pub reordered: Option<u64>,
-    /// Number of requests that were rejected because cryptd's queue was full; null if the load uses
-    /// no requests.
+    /// Number of requests that were rejected because cryptd's queue was full. Null if the load
+    /// calls the cipher directly instead of submitting requests.
     #[schemars(extend("x-role" = "figure"))]
     pub dropped: Option<u64>,
     /// Number of warnings that a debug kernel would have printed.
     pub warnings: u64,
-    /// Number of wrong results, of the task and of the softirqs together.
+    /// Number of wrong results that the task and the softirqs produced.
     #[schemars(extend("x-role" = "figure", "x-heading" = "wrong"))]
     pub corrupted: u64,
-    /// Number of kernel entries after which the FPU state of user space had changed.
+    /// Number of kernel entries that changed the FPU state of the user program.
     #[schemars(extend("x-role" = "figure", "x-heading" = "user wrong"))]
     pub user_corrupted: u64,
-    /// Number of wrong results to expect if the policy loses state as often as `none`, the control
-    /// that saves nothing. A verdict on the policy requires at least 6.9 (ln 1000), summed over the
-    /// policy's rows with the same load. Null for controls, and if `none` did not run or lost too
-    /// little.
+    /// Expected number of wrong results if the policy lost state as often as `none`, the policy
+    /// that saves no registers. A verdict on the policy requires a total of at least 6.9 (ln 1000)
+    /// over all of the policy's rows with the same load. Null for controls, for `none` itself, or
+    /// if `none` did not run or had too few wrong results.
     #[schemars(extend("x-role" = "figure", "x-heading" = "wrong results to expect if as bad as the control", "x-only" = "fpu"))]
     pub expected_wrong: Option<f64>,
     /// Number of times that the task was preempted.
     pub preemptions: u64,
-    /// Number of ESP packets that were processed; null if the load has no packets.
+    /// Number of ESP packets that were processed. Null if the load has no packets.
     #[schemars(extend("x-role" = "figure"))]
     pub packets: Option<u64>,
-    /// Number of packets that the task itself sent; null if the load has no packets.
+    /// Number of packets that the task itself sent. Null if the load has no packets.
     pub own_packets: Option<u64>,
-    /// Number of packets that were lost because the network card's receive ring was full; null if
+    /// Number of packets that were lost because the network card's receive ring was full. Null if
     /// the load has no packets.
     pub ring_missed: Option<u64>,
-    /// Amount of payload that the receivers accepted per second of the high phase: the median of
-    /// the rounds. Null if the load has no packets, for controls, and in packet-rate sweeps.
+    /// Payload throughput in the high phase, when the packet rate is at its highest: the median
+    /// over all rounds. It includes only payload that the receivers accepted, and excludes the
+    /// task's own packets. Null for loads without packets, for controls, in packet-rate sweeps,
+    /// with fewer than six rounds, or with more than 4000 interrupts per second.
     #[schemars(extend(
         "unit" = "10^6 bytes/s",
         "x-role" = "figure",
@@ -261,24 +265,25 @@ pub(crate) struct Row {
     pub esp_ratio_low: Option<f64>,
     /// Upper end of the 95 % interval of `esp_ratio`.
     pub esp_ratio_high: Option<f64>,
-    /// Number of packets that a receiver's anti-replay window rejected; null if the load has no
+    /// Number of packets that a receiver's anti-replay window rejected. Null if the load has no
     /// packets.
     #[schemars(extend("x-role" = "figure"))]
     pub replay_lost: Option<u64>,
-    /// Time from the end of the high phase until no packet was waiting: the median of the rounds.
-    /// Null if `esp_mb_per_s` is null, or if packets were still waiting at the end of most rounds.
+    /// Time from the end of the high phase, when the packet rate is at its highest, until no packet
+    /// was waiting or in flight: the median over all rounds. Null for loads without packets, for
+    /// controls, in packet-rate sweeps, or if packets were still waiting at the end of most rounds.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "recovery µs"))]
     pub recovery_us: Option<f64>,
-    /// Cost of an empty `kernel_fpu_begin`/`kernel_fpu_end` pair when the user's state is already
-    /// saved.
+    /// Cost of an empty `kernel_fpu_begin`/`kernel_fpu_end` pair, including the section timer, when
+    /// the user's FPU state is already saved.
     #[schemars(extend("unit" = "cycles"))]
     pub pair_cycles: Option<f64>,
-    /// Cost of an empty `kernel_fpu_begin`/`kernel_fpu_end` pair without the section timer, when
-    /// the user's state is already saved.
+    /// Cost of an empty `kernel_fpu_begin`/`kernel_fpu_end` pair, without the section timer, when
+    /// the user's FPU state is already saved.
     #[schemars(extend("unit" = "cycles"))]
     pub pair_untimed_cycles: Option<f64>,
-    /// Additional cost of the first FPU section of a kernel entry, which saves the user's state and
-    /// causes it to be restored.
+    /// Additional cost of the first FPU section in a kernel entry. This section saves the user's
+    /// FPU state, which must then be restored before the return to user space.
     #[schemars(extend("unit" = "cycles"))]
     pub first_section_cycles: Option<f64>,
     /// Throughput and queue length over time, for a load with packets.

@@ -1,6 +1,6 @@
-//! Measures the policy table. Short slices in which interrupts encrypt alternate with slices in
-//! which they do nothing. Each round includes all policies, so that a drift in the machine's speed
-//! affects all of them equally.
+//! Measures the policy table. Each policy runs in pairs of short slices: in one slice, interrupts
+//! raise softirqs that encrypt messages; in the other, interrupts do nothing. Each round includes
+//! all policies, so that a drift in the machine's speed affects all of them equally.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -121,9 +121,9 @@ struct Rounds<'a> {
     rate: f64,
     share: Duration,
     load: Load<'a>,
-    /// Work to swap into the load, indexed by [`Sort::place`]: work with a tree's ciphers, and work
-    /// with Kiln's crypto API. While the load does one of them, that element holds the load's
-    /// original work.
+    /// Work that can be swapped into the load, indexed by [`Sort::place`]. Element 0 uses a tree's
+    /// ciphers, and element 1 uses Kiln's crypto API. While the work of an element is in the load,
+    /// the element holds the load's original work.
     others: [Option<Sides>; 2],
     whose: Sort,
 }
@@ -157,7 +157,8 @@ impl Sort {
     }
 }
 
-/// Two tallies for each policy: one for slices with real interrupts, and one for the control.
+/// Two tallies for each policy: one for the slices in which interrupts raise softirqs, and one for
+/// the control slices, in which interrupts do nothing.
 type Tallies = Vec<[Tally; 2]>;
 
 impl Rounds<'_> {
@@ -386,8 +387,8 @@ fn conclude(outcome: &mut Outcome<Row>) {
 }
 
 /// Describes rows in which more requests completed out of order than in the corresponding control.
-/// A crypto API must complete the requests that one CPU makes on one transform in the order in
-/// which they were made.
+/// If one CPU submits several requests for the same transform, a crypto API must complete them in
+/// the order of submission.
 fn reordered(rows: &[Row]) -> Vec<String> {
     let real = rows.iter().filter(|r| !r.control && !is_control(&r.policy));
     let of = |row: &Row| {
@@ -436,7 +437,8 @@ mod tests {
     use super::super::tally::Tally;
     use super::*;
 
-    /// Creates two rows for a policy: one with real interrupts, and its control.
+    /// Creates two rows for a policy: one in which interrupts raise softirqs, and the control row,
+    /// in which interrupts do nothing.
     fn rows(policy: &str, hit: u64, wrong: u64) -> Vec<Row> {
         let plan = Plan::new(1, true);
         let entry = plan.entries()[0];

@@ -1,11 +1,11 @@
 //! Injects one interrupt per run, before each instruction in turn, always starting from the same
 //! state.
 //!
-//! These runs complement the runs in which every instruction of a section is interrupted. There,
-//! the first softirq saves the user's state and updates the section timer, so the section's own
-//! code for these two tasks never runs; with a single interrupt, it runs. If a policy delays
-//! softirqs until the end of the section, later interrupts run these softirqs on their own return
-//! path; only with a single interrupt does the section itself run them.
+//! These runs cover code that is never executed if a run interrupts every instruction of a section.
+//! In such a run, the first softirq saves the user's state and updates the section timer, so the
+//! section's own code that does this is never executed. If a policy delays softirqs until the end
+//! of the section, later interrupts run these softirqs on their own return path. With a single
+//! interrupt, the section itself runs them.
 
 use kiln_kernel::cpu::Cpu;
 use kiln_kernel::fpu::{usable, Context};
@@ -19,8 +19,8 @@ use super::probe::{Probe, Task};
 /// separate run. The limit is needed because each run single-steps up to its interrupt, so the
 /// total time is quadratic in the number of instructions.
 const LONGEST: u64 = 800;
-/// Number of instructions at the beginning of a longer section that are interrupted in separate
-/// runs. `kernel_fpu_begin` executes fewer instructions, even if it saves the user's state.
+/// In a longer section, only the first `BEGINNING` instructions are interrupted in separate runs.
+/// `kernel_fpu_begin` executes fewer instructions than this, even if it saves the user's state.
 const BEGINNING: u64 = 160;
 
 /// Returns whether to run the probe. If `quick` is true, only the pattern task and encryptions of
@@ -79,8 +79,8 @@ pub(super) fn pass(
     Ok(())
 }
 
-/// Instructions around the end of a section at which the second interrupt is injected: `BEFORE`
-/// instructions before the end, `AFTER` instructions after it, and the `LAST` instructions of the
+/// The second interrupt is injected at the last `BEFORE` instructions before the end of the
+/// section, at the first `AFTER` instructions after it, and at the last `LAST` instructions of the
 /// whole run. Together, these ranges are assumed to cover the path to the waiting softirqs and
 /// back.
 const BEFORE: u64 = 64;

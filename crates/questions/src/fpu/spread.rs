@@ -45,10 +45,11 @@ fn bound(i: usize) -> u64 {
 }
 
 /// The histograms in a row. The fields for softirqs are `softirq_hist_ns_le_16` and so on, up to
-/// `softirq_hist_ns_more`; sections have corresponding fields. A missing histogram has no fields.
+/// `softirq_hist_ns_more`; sections have corresponding fields. A histogram that was not measured
+/// has no fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spreads {
-    /// Times from raising a softirq to its handler's first action.
+    /// Times from when a softirq is raised until its handler runs.
     pub softirq: Option<Spread>,
     /// Lengths of FPU sections.
     pub section: Option<Spread>,

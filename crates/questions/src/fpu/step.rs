@@ -133,8 +133,8 @@ fn probes(plan: &Plan, bench: &mut Bench, hardirq_fpu: bool) -> Result<Vec<Probe
         match plan.tree_of(policy) {
             None => {
                 let of = |task| probe(plan, policy, task, None, hardirq_fpu);
-                // A control that was added for the verdict needs only one message per
-                // implementation to show that losses are detected.
+                // If the control was added only because a verdict requires it, one message per
+                // implementation is enough to show that losses are detected.
                 let few = plan.added_control && policy.is_broken();
                 let (op, len) = (
                     plan.ops.first().copied().map(op_name),

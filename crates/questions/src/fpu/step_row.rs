@@ -34,61 +34,64 @@ pub(crate) struct StepRow {
     /// policy.
     #[schemars(extend("x-role" = "key"))]
     pub policy: Cow<'static, str>,
-    /// Driver that the task and the softirqs use; `pattern` if the task keeps a pattern in all
-    /// registers instead.
+    /// Driver that the task and the softirqs use. `pattern` means that the task uses no driver and
+    /// instead keeps a pattern in all registers.
     #[serde(rename = "impl")]
     #[schemars(extend("x-role" = "key"))]
     pub imp: Cow<'static, str>,
-    /// `encrypt` or `decrypt`; null for `pattern`.
+    /// Operation of the task: `encrypt` or `decrypt`. Null for `pattern`.
     #[schemars(extend("x-role" = "key"))]
     pub op: Option<Cow<'static, str>>,
-    /// Size of the task's message; null for `pattern`.
+    /// Size of the task's message. Null for `pattern`.
     #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: Option<usize>,
-    /// Number of instructions that the section executes without interrupts.
+    /// Number of instructions that the section executes if it is not interrupted.
     #[schemars(extend("x-role" = "main"))]
     pub instructions: u64,
-    /// Number of instructions before which an interrupt was injected in the first pass, in which
-    /// hardirqs open no FPU sections. Softirqs that run at the end of the section count as part of
-    /// it.
+    /// Number of instructions that had an interrupt injected before them in the first pass. In that
+    /// pass, hardirqs open no FPU sections. Softirqs that run at the end of the section count as
+    /// part of the section.
     #[schemars(extend("x-role" = "main"))]
     pub points: u64,
-    /// Number of instructions that were also interrupted individually, in a separate run for each.
-    /// In sections of more than 800 instructions, only the first 160 have separate runs; a single
-    /// run interrupts all later ones, except under `none`.
+    /// Number of instructions that were interrupted again in additional runs, one run per
+    /// instruction. In sections of more than 800 instructions, only the first 160 instructions have
+    /// a run each. All later instructions are interrupted in a single run, or not at all under
+    /// `none`.
     #[schemars(extend("x-role" = "main"))]
     pub singles: u64,
     /// Number of interrupts injected, summed over all runs of this row.
     #[schemars(extend("x-role" = "figure"))]
     pub injected: u64,
-    /// Number of injected interrupts that arrived while interrupts were disabled and were served
-    /// later.
+    /// Number of injected interrupts that were delayed because they arrived while interrupts were
+    /// disabled.
     pub masked: u64,
     /// Number of instructions in the softirq that an interrupt in the middle of the section raises.
     pub softirq_instructions: u64,
-    /// Number of instructions in that softirq before which an interrupt was injected.
+    /// Number of softirq instructions that had an interrupt injected before them, out of
+    /// `softirq_instructions`.
     pub softirq_points: u64,
-    /// Number of pairs of interrupts that were tried: one in the section, and one in the softirq
-    /// that the first one raises.
+    /// Number of pairs of interrupts that were injected. The first interrupt of a pair hits the
+    /// section, and the second one hits the softirq that the first one raises, or code that runs
+    /// just before or after the softirq.
     #[schemars(extend("x-role" = "figure"))]
     pub pairs: u64,
-    /// Number of wrong results, of the task and of the softirqs together.
+    /// Total number of wrong results in the task and the softirqs.
     #[schemars(extend("x-role" = "figure", "x-heading" = "wrong"))]
     pub corrupted: u64,
     /// Number of kernel entries after which the FPU state of user space had changed.
     #[schemars(extend("x-role" = "figure", "x-heading" = "user wrong"))]
     pub user_corrupted: u64,
     /// Number of wrong results to expect if the policy loses state as often as `none`, the control
-    /// that saves nothing. A verdict on the policy requires at least 6.9 (ln 1000), summed over the
-    /// policy's rows with the same load. Null for controls, and if `none` did not run or lost too
-    /// little.
+    /// that saves nothing. A verdict on a policy requires a sum of at least 6.9 (ln 1000) over its
+    /// rows. Null for `none` itself, for a replay with `--at`, or if `none` did not run or had too
+    /// few wrong results.
     #[serde(default)]
     #[schemars(extend("x-role" = "figure", "x-heading" = "wrong results to expect if as bad as the control"))]
     pub expected_wrong: Option<f64>,
     /// Number of warnings that a debug kernel would have printed.
     #[schemars(extend("x-role" = "figure"))]
     pub warnings: u64,
-    /// Command that reproduces the first loss of state; null if no reproducible loss was found.
+    /// Command that reproduces the first loss of state. Null if no reproducible loss was found.
     #[schemars(extend("x-role" = "figure"))]
     pub replay: Option<String>,
 }

@@ -88,8 +88,8 @@ pub(super) static POLICIES: Part = Part {
     ..Part::USUAL
 };
 
-/// The survey part that determines whether policies lose state. It uses breakpoints, because their
-/// interrupts hit sections a thousand times as often as those of a timer.
+/// The survey part that determines whether policies lose state. It injects interrupts at
+/// breakpoints, because these hit sections a thousand times as often as timer interrupts do.
 pub(super) static BREAKPOINTS: Part = Part {
     name: "fpu-breakpoint",
     what: "interrupts at random instructions",

@@ -87,8 +87,8 @@ impl Tally {
         c.task_corrupted + c.softirq_corrupted + c.second_corrupted
     }
 
-    /// Returns how many messages the task processed per second: the median of the rounds with its
-    /// interval. `None` with fewer than six rounds.
+    /// Returns how many messages the task processed per second, as the median over the rounds and
+    /// its confidence interval; `None` if there were fewer than six rounds.
     pub(crate) fn rate(&self) -> Option<Ratio> {
         let one = Series {
             rounds: vec![round(1.0); self.rates.rounds.len()],

@@ -12,7 +12,7 @@ pub(crate) fn or_dash(x: Option<f64>) -> String {
     x.map_or("-".to_string(), figure)
 }
 
-/// Formats a policy's name, followed by the fallback of the softirqs unless that is the default.
+/// Formats a policy's name, followed by the softirqs' fallback if it is not the default.
 pub(crate) fn with_fallback(row: &Row) -> String {
     match row.fallback.as_ref() {
         "cryptd" => format!("{}, cryptd", policy(&row.policy)),
@@ -33,9 +33,9 @@ fn policy(name: &str) -> String {
     }
 }
 
-/// Formats two answers for each policy and context: one outside a section, and one while the task
-/// has an open section. W means that opening a section causes a warning; a dash means that the
-/// softirq waits until the section ends.
+/// Formats a table that shows, for each policy and context, whether the FPU is usable outside a
+/// section, and whether it is usable while the task has an open section. `W` means that opening a
+/// section causes a warning. A dash means that the softirq waits until the section ends.
 pub(crate) fn answers(rows: &[AnswerRow]) -> String {
     let mut policies: Vec<&str> = Vec::new();
     let mut contexts: Vec<&str> = Vec::new();

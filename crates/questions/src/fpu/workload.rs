@@ -1,4 +1,5 @@
-//! Defines the work of the task and the softirqs, as loads that the user selects by name.
+//! Defines the loads that the user can select by name. A load determines the work of the task and
+//! of the softirqs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,8 +17,8 @@ pub(crate) const PACKET: usize = 1420;
 /// softirqs.
 pub(crate) const SHORT_PACKET: usize = 128;
 
-/// Number of iterations of an empty loop for which the task keeps the pattern in its registers.
-/// They take about ten microseconds.
+/// Number of iterations of an empty loop during which the task keeps the pattern in its registers.
+/// The loop takes about ten microseconds.
 const SPINS: u64 = 40_000;
 
 /// A load in the policy table.
@@ -130,7 +131,8 @@ pub(crate) fn softirq_messages(seed: u64, packet: usize) -> Result<Arc<Messages>
     messages(seed, 2, Op::Encrypt, packet, 16)
 }
 
-/// Creates a load that consists of a task and of softirqs with messages of `packet` bytes.
+/// Creates a load in which the task does the work `task`, and softirqs use `worker` to encrypt
+/// messages of `packet` bytes.
 pub(crate) fn load_plan(
     seed: u64,
     task: TaskWork,

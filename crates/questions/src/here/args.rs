@@ -54,21 +54,24 @@ whose drivers do not defer to cryptd: docs/MODULE.md.
 See also:
   docs/HERE.md, docs/FINDINGS.md, docs/MODULE.md")]
 pub struct HereArgs {
-    /// Judge another kernel, from copies of its files in DIR, such as DIR/proc/crypto and
-    /// DIR/boot/config-6.12.0; 'kiln here --record DIR' on that machine makes these copies
+    /// Judge the kernel of another machine from copies of that machine's files in DIR, such as
+    /// DIR/proc/crypto and DIR/boot/config-6.12.0. To make the copies, run 'kiln here --record DIR'
+    /// on that machine
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Judge nothing; copy to DIR the files that kiln here reads; DIR must be empty or not exist
+    /// Instead of judging the kernel, copy the files that kiln here reads to DIR, which must be
+    /// empty or not exist yet
     #[arg(long, value_name = "DIR", conflicts_with_all = ["bpftrace", "live", "check"])]
     record: Option<PathBuf>,
-    /// Judge nothing; print a bpftrace script that measures how long the FPU sections of each
-    /// caller last
+    /// Instead of judging the kernel, print a bpftrace script that measures how long the FPU
+    /// sections of each caller last
     #[arg(long, conflicts_with_all = ["live", "check"])]
     bpftrace: bool,
-    /// Also run the script of --bpftrace for this many seconds; needs root and bpftrace
+    /// Also measure FPU sections for this many seconds, by running the script that --bpftrace
+    /// prints; needs root and bpftrace
     #[arg(long, value_name = "SECONDS", conflicts_with = "root", value_parser = clap::value_parser!(u64).range(1..=86400))]
     live: Option<u64>,
-    /// Exit with status 1 if a verdict is 'has it'
+    /// Exit with status 1 if the kernel has any of the five known problems (verdict 'has it')
     #[arg(long)]
     check: bool,
 }

@@ -3,7 +3,7 @@
 use super::files::{Lines, Missing};
 
 /// The line that ends the last menu in every configuration. If a file lacks this line, it was cut
-/// short, and options that it does not contain may nevertheless be set.
+/// short, so an option that is missing from the file may still be set in the kernel.
 const LAST: &str = "# end of Kernel hacking";
 
 /// The options on which conclusions are based. A recording contains only these options.

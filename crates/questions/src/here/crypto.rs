@@ -25,7 +25,7 @@ pub(super) struct Driver {
 pub(super) enum Path {
     /// Through the simd helper, which defers requests to cryptd if SIMD is not usable.
     Helper,
-    /// By a direct call of the driver, in every context.
+    /// Through a direct call to the driver, in every context.
     Direct,
 }
 

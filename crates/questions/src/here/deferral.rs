@@ -21,7 +21,8 @@ const ANY: &[&str] = &[
 /// authenc() combines with a hash.
 const IPSEC: &[&str] = &["rfc4106(gcm(aes))", "gcm(aes)", "cbc(aes)", "ctr(aes)"];
 
-/// How requests for a question's algorithms reach SIMD code, with the driver that shows this.
+/// How requests for a question's algorithms reach SIMD code. `Helper` and `Direct` contain the
+/// driver that serves as evidence.
 enum Found<'a> {
     Helper(&'a Driver),
     Direct(&'a Driver),
@@ -45,7 +46,7 @@ fn find<'a>(machine: &'a Machine, names: &[&str]) -> Found<'a> {
     }
 }
 
-/// The algorithms that one question is about, and the texts of its answers.
+/// The algorithms that one question is about, and the wording of its answers.
 struct Words {
     /// Algorithms whose drivers show the answer, in decreasing order of significance.
     names: &'static [&'static str],
@@ -252,7 +253,8 @@ fn version_evidence(machine: &Machine) -> String {
     format!("{}: {release}", RELEASE.pattern)
 }
 
-/// Returns evidence: the CPU time of the threads that run deferred softirqs and requests.
+/// Returns a line of evidence that states the CPU time of the threads that run deferred softirqs
+/// and requests.
 fn told_by_threads(machine: &Machine) -> Option<String> {
     machine.threads.map(|t| {
         format!(

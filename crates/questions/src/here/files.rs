@@ -1,7 +1,7 @@
 //! Lists and reads the files needed to judge a machine.
 //!
-//! The contents of the files are not trusted: a recording is made by someone else, and may have
-//! been cut short or forged.
+//! The contents of the files are not trusted, because a recording may come from another person and
+//! may have been cut short or forged.
 
 use std::collections::HashSet;
 use std::fs::{self, File};

@@ -16,7 +16,7 @@ pub(super) struct Compiler {
     pub minor: u32,
 }
 
-/// Compilers with which Kiln's C code for AES was timed on a Zen 4, at -O1 to -Os
+/// Compilers that were used to time Kiln's C code for AES on a Zen 4, at -O1 to -Os
 /// (docs/FINDINGS.md).
 const TIMED: [(&str, u32); 8] = [
     ("gcc", 11),

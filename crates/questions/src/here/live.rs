@@ -13,8 +13,8 @@ use super::machine::Machine;
 use super::script::write_script;
 
 const PROGRAM: &str = "bpftrace";
-/// Time that bpftrace may take beyond the tracing itself. It first compiles the script, which can
-/// take a long time on a slow machine.
+/// Time that bpftrace may take in addition to the tracing itself. Before it starts to trace,
+/// bpftrace compiles the script, which can take a long time on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns whether this process is allowed to trace, which requires root.

@@ -180,8 +180,8 @@ fn sum_threads(files: &[files::Lines]) -> Option<Threads> {
             sum.ksoftirqd += seconds;
         } else if name.starts_with("kworker/") {
             sum.kworkers += seconds;
-            // A kworker's name ends with the workqueue for which it is working (after +) or last
-            // worked (after -).
+            // The name of a kworker ends with `+` and the workqueue for which it is working, or
+            // with `-` and the workqueue for which it last worked.
             if name.ends_with("-cryptd") || name.ends_with("+cryptd") {
                 sum.cryptd += seconds;
             }

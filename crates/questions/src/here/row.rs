@@ -61,28 +61,30 @@ pub(super) struct Row {
     /// FPU section; 4: compiler and flags; 5: the virtio-crypto control queue.
     #[schemars(extend("x-role" = "key"))]
     pub question: u8,
-    /// What the question is about, in a few words.
+    /// Topic of the question, in a few words.
     #[schemars(extend("x-role" = "condition"))]
     pub about: &'static str,
-    /// The kernel's release; null if it cannot be read.
+    /// Release of the kernel. Null if it cannot be read.
     #[schemars(extend("x-role" = "condition"))]
     pub kernel: Option<String>,
-    /// `has it`, `does not have it` or `cannot tell`.
+    /// Whether this machine has the problem that the question is about: `has it`, `does not have
+    /// it` or `cannot tell`.
     #[schemars(extend("x-role" = "main"))]
     pub verdict: Verdict,
-    /// What the verdict is based on: `files`, or `files and version`; null if the verdict is
-    /// `cannot tell`.
+    /// What the verdict is based on: `files` (only files of this machine) or `files and version`
+    /// (also mainline's code for the same kernel version). Null if the verdict is `cannot tell`.
     #[schemars(extend("x-role" = "main"))]
     pub basis: Option<&'static str>,
     /// What was found, in a sentence or two.
     pub finding: String,
-    /// The facts that were read, each with the name of the file that contains it.
+    /// Facts found on this machine, each with the name of the file that contains it.
     pub evidence: Vec<String>,
-    /// An assumption behind the verdict that no file confirms; null if there is none.
+    /// Limitation of the verdict, such as an assumption that no file confirms. Null if the verdict
+    /// has no known limitation.
     pub caveat: Option<String>,
     /// What the user should do.
     pub advice: String,
-    /// A step that would decide the question, or that would add a measurement to the verdict; null
-    /// if no such step exists.
+    /// What would decide the question or support the verdict with a measurement, such as a command
+    /// to run or a file to read. Null if no such step is suggested.
     pub would_tell: Option<String>,
 }

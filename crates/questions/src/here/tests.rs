@@ -205,7 +205,7 @@ fn the_sentence_names_algorithm_driver_and_way_out() {
     for row in &rows[..2] {
         assert!(row.advice.contains("docs/MODULE.md"), "{row:?}");
     }
-    // Control: a kernel without the problem needs no module.
+    // Control: for a kernel without the problem, the advice must not mention the module.
     for row in &rows_of(&recorded("debian-7.3"))[..2] {
         assert!(!row.advice.contains("MODULE"), "{row:?}");
     }
@@ -303,7 +303,7 @@ fn check(whole: &[Verdict], dir: &Path, what: &str) {
     }
 }
 
-/// If random bytes are changed, nothing may panic, and there must still be five rows.
+/// Changes to random bytes in the files must not cause a panic, and there must still be five rows.
 #[test]
 fn damaged_files_are_judged_without_a_panic() {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;

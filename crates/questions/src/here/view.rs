@@ -4,8 +4,8 @@ use kiln_question::table::{align, paragraph, plain, text};
 
 use super::row::Row;
 
-/// Formats the verdicts as a table. Then describes for each question what was found, which files
-/// show it, and what the user should do.
+/// Formats the verdicts as a table, followed by a description of each question: what was found,
+/// which files show it, and what the user should do.
 pub(super) fn format_rows(machine: &[String], rows: &[Row]) -> String {
     let mut out: String = machine.iter().map(|l| paragraph(l) + "\n").collect();
     let mut table = plain();

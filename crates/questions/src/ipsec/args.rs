@@ -82,8 +82,8 @@ pub struct IpsecArgs {
     /// Add N ns per packet for the rest of the network stack, which Kiln does not run
     #[arg(long, value_name = "N", default_value_t = 0)]
     stack_ns: u64,
-    /// The task that encrypts disk sectors also sends a packet after every N sectors; 0: never
-    /// [default: 64 with --packet-rate LOW,HIGH or a pcap load, else 0]
+    /// Let the task that encrypts disk sectors also send a packet after every N sectors; 0 means
+    /// never [default: 64 with --packet-rate LOW,HIGH or a pcap load, else 0]
     #[arg(long, value_name = "N")]
     own_every: Option<u32>,
     /// Interrupts per second on the emulated CPU

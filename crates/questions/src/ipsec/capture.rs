@@ -21,7 +21,7 @@ pub(super) struct Packet {
 }
 
 const NS: u64 = 1_000_000_000;
-/// The four bytes with which a pcapng file and every section in it begin.
+/// The first four bytes of every section of a pcapng file, and therefore of the file.
 const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
 /// Maximum number of bytes to read from a file. This is enough for hours of traffic.
@@ -112,8 +112,8 @@ fn parse(bytes: &[u8]) -> Result<Vec<Packet>, Fault> {
 /// Returns the length in bytes of the header that a link type uses.
 fn link_header(at: usize, kind: Linktype) -> Result<u32, Fault> {
     match kind.0 & 0xffff {
-        // The accepted link types are NULL, Ethernet, raw IP with its various numbers, and Linux
-        // cooked captures.
+        // The link types are, in this order: BSD loopback (NULL and LOOP), Ethernet, raw IP (which
+        // has several numbers), and Linux cooked captures (versions 1 and 2).
         0 | 108 => Ok(4),
         1 => Ok(14),
         12 | 14 | 101 | 228 | 229 => Ok(0),
@@ -305,7 +305,7 @@ mod tests {
         let error = read_at_most(MOST, &mut endless, 0).unwrap_err().to_string();
         assert!(error.contains("more than 1000 bytes"), "{error}");
         assert_eq!(endless.1, MOST + 1);
-        // Read a pipe that never ends, because its other end stays open.
+        // A pipe whose other end stays open never reaches the end of the file.
         let (pipe, mut other) = io::pipe().unwrap();
         io::Write::write_all(&mut other, &[0; 2000]).unwrap();
         assert!(read_at_most(MOST, pipe, 0).is_err());

@@ -1,5 +1,5 @@
-//! The gateway on the emulated CPU: the drivers that forward packets under each policy, and the
-//! task that packets interrupt.
+//! The gateway on the emulated CPU. Its drivers forward packets under each policy, and these
+//! packets interrupt a task that encrypts sectors.
 
 use kiln_kernel::cipher::Op;
 use kiln_kernel::crypto::{self, Model};
@@ -16,18 +16,19 @@ use crate::fpu::plan::{Entry, Fallback, Plan};
 use crate::fpu::tally::Tally;
 use crate::fpu::workload::{messages, Workload};
 
-/// Size of a sector in bytes. The next constant is the number of different sectors that the task
-/// encrypts.
+/// Size of a sector in bytes.
 pub(super) const SECTOR: usize = 4096;
+/// Number of different sectors that the task encrypts.
 const SECTORS: usize = 16;
-/// Number of sectors that the task encrypts per kernel entry. In loads with phases and in captures,
-/// the task itself sends a packet after every `OWN_EVERY` sectors.
+/// Number of sectors that the task encrypts per kernel entry.
 pub(super) const ENTRY: u64 = 16;
+/// Default number of sectors after which the task itself sends a packet, in loads with phases and
+/// in captures.
 pub(super) const OWN_EVERY: u32 = 64;
 /// Number of packets processed before the first round, to measure the time per packet.
 const PRICED: u64 = 20_000;
 
-/// The task's load, including its name in rows.
+/// The task's load, and the name under which rows show it.
 pub(super) const WORK: Workload = Workload {
     len: SECTOR,
     packet: 0,
@@ -35,7 +36,7 @@ pub(super) const WORK: Workload = Workload {
     entry: ENTRY,
 };
 
-/// A load that has been opened once for each driver model that the plan's policies need.
+/// A load, opened once for each driver model that the plan's policies need.
 pub(super) struct Gateway(Vec<(Model, Esp)>);
 
 impl Gateway {
@@ -62,7 +63,7 @@ impl Gateway {
     }
 
     /// Runs the load once under a policy, and adds the counts to `tally`. If `quiet` is true, runs
-    /// the control, which has no packets.
+    /// the control instead, which has no packets.
     pub(super) fn run(
         &mut self,
         plan: &Plan,
@@ -116,7 +117,7 @@ pub(super) fn esp_plan(
         phase_end: traffic.phase_end,
         window: settings.window,
         own_every: settings.own_every.unwrap_or(match settings.rates.len() {
-            // In a search, the task does not send packets, because only forwarded packets count.
+            // A search counts only forwarded packets, so by default the task does not send any.
             0 | 1 if load.source == Source::Imix => 0,
             _ => OWN_EVERY,
         }),

@@ -32,9 +32,9 @@ fn interval(e: &Estimate) -> String {
 /// A policy's knee in packets per second, determined from all processes together.
 enum Knee {
     At(Estimate),
-    /// No packets were lost at this rate, the highest that all processes tried.
+    /// The knee is above this rate. At least one process lost no packets even at the highest rate.
     Above(f64),
-    /// Packets were lost even at this rate, the lowest that was tried.
+    /// The knee is below this rate. At least one process lost packets even at the lowest rate.
     Below(f64),
 }
 
@@ -162,8 +162,8 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
             direct.brief("")
         ),
     };
-    // If losses begin at a lower rate with cryptd, the rates in `brief` already show this, so only
-    // other outcomes are stated.
+    // If losses begin at a lower rate with cryptd, the rates in `brief` already show this. State
+    // the verdict only in the other cases.
     let tie = match verdict {
         "With cryptd, losses begin at a lower rate than without" => String::new(),
         other => format!(". {other}"),

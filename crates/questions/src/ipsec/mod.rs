@@ -8,7 +8,7 @@
 //! | `plan.rs` | the request, and its validation |
 //! | `traffic.rs` | packet sizes and times |
 //! | `capture.rs` | sizes and times from a capture file |
-//! | `gateway.rs` | the drivers that forward packets, and the task that they interrupt |
+//! | `gateway.rs` | the drivers that forward packets, and the interrupted task |
 //! | `run.rs` | rounds in which policies alternate, each with its control |
 //! | `sweep.rs` | the curve of packets delivered against packets offered, and its knee |
 //! | `row.rs` | a row |

@@ -1,5 +1,5 @@
-//! The settings that `kiln ipsec` adds to the plan of `kiln fpu` (packet loads and their rates),
-//! and checks of these settings.
+//! Defines and checks the settings that `kiln ipsec` has in addition to the plan of `kiln fpu`,
+//! such as packet loads and their rates.
 
 use kiln_kernel::esp;
 use kiln_question::Error;

@@ -1,5 +1,5 @@
-//! Runs rounds. In each round, the whole load runs once under every policy. The policy's control
-//! runs directly before or after the load, alternating from round to round.
+//! Runs loads in rounds. In each round, the whole load runs once under every policy, with the
+//! policy's control directly before or after it. The order of the two alternates between rounds.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -126,7 +126,7 @@ fn measure_load(
     let stopped = || stop.load(Ordering::Relaxed);
     while !stopped() && (rounds < ROUNDS || start.elapsed() < share) {
         for turn in 0..entries.len() {
-            // Vary the order from round to round, so that a policy does not always follow the same
+            // Vary the order from round to round, so that no policy always runs after the same
             // other policy.
             let n = entries.len();
             let i = (turn * if rounds % 2 == 0 { 1 } else { n - 1 } + rounds as usize) % n;

@@ -1,4 +1,4 @@
-//! Defines the survey part that runs `kiln ipsec`, and the arguments with which it runs.
+//! Defines the part of the survey that runs `kiln ipsec`, including the arguments that it passes.
 
 use kiln_question::survey::{args, Contribution, Part, Runs};
 

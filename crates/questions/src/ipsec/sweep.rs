@@ -28,8 +28,8 @@ const ROUNDS: u32 = 4;
 /// Number of trials whose losses are added up to decide whether a rate is lossy. Losses come in
 /// bursts, which a single trial can miss.
 const TRIALS: u32 = 3;
-/// Number of trials after which a rate must still count as lossy before it can be the knee, so that
-/// a single disturbance on the host does not decide the result.
+/// A rate can be the knee only if it still counts as lossy after this many trials. This prevents a
+/// single disturbance on the host from deciding the result.
 const CONFIRMED: u32 = 9;
 
 fn rate_of(step: u32) -> f64 {
@@ -102,10 +102,10 @@ fn search(
     Ok(Bracket { clean, lossy })
 }
 
-/// Finds the lowest rate that has losses according to all trials of all rounds, and the next lower
-/// rate. This corrects the results of individual rounds, which miss some bursts of losses and any
-/// losses at rates that they did not try. `loses` adds trials at a rate until there are as many as
-/// requested, and judges all of them together.
+/// Finds the lowest rate that has losses when the trials of all rounds are judged together, and the
+/// next lower rate. This is necessary because a single round can miss bursts of losses, and does
+/// not try every rate. `loses` adds trials at a rate until there are as many as requested, and
+/// judges them together with the earlier ones.
 fn settle(
     mut tried: BTreeSet<u32>,
     loses: &mut dyn FnMut(u32, u32) -> Result<bool, Error>,
@@ -155,7 +155,7 @@ fn knee_of(settled: Bracket, rounds: &[Bracket]) -> (Option<f64>, Option<f64>, O
 #[derive(Clone, Copy, Debug, Default)]
 struct Losses {
     trials: u32,
-    /// Number of trials after which the core had not caught up.
+    /// Number of trials in which the core had not caught up by the end of the idle time.
     late: u32,
     offered: u64,
     delivered: u64,
@@ -244,8 +244,8 @@ struct Bank<'a> {
 }
 
 impl Bank<'_> {
-    /// Runs trials at one rate until there are at least `least` more trials than in `before`, or
-    /// until the losses already decide the result.
+    /// Runs trials at one rate until `least` trials have been run since `before`, or until the
+    /// losses already decide the result.
     fn trials(
         &mut self,
         entry: Entry,
@@ -336,7 +336,7 @@ pub(super) fn run(
     {
         let n = searches.len();
         for turn in 0..n {
-            // Vary the order from round to round, so that a policy does not always follow the same
+            // Vary the order from round to round, so that no policy always runs after the same
             // other policy.
             let i = (turn * if rounds % 2 == 0 { 1 } else { n - 1 } + rounds as usize) % n;
             let Search {
@@ -554,7 +554,8 @@ mod tests {
         }
     }
 
-    /// Returns the knee if every round has the same result as all trials together.
+    /// Returns the knee for a search in which a single round and all trials together both give the
+    /// result `b`.
     fn knee(b: Bracket) -> (Option<f64>, Option<f64>, Option<f64>) {
         knee_of(b, &[b])
     }
@@ -730,7 +731,8 @@ mod tests {
         hiccup(&mut g, 80);
         assert!(g.points[&(LOWEST + 16)].matter());
         assert_eq!(g.settle(), pair(79));
-        // Control: with another 80 lost packets, the losses exceed the limit over all trials.
+        // Control: after another 80 lost packets, the losses in all trials together exceed the
+        // limit, so the knee moves.
         hiccup(&mut g, 80);
         assert_eq!(g.settle(), pair(LOWEST + 15));
     }

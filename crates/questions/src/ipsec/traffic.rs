@@ -13,8 +13,8 @@ use kiln_question::Error;
 
 use super::capture::{self, Packet};
 
-/// IMIX, a packet mix that is common in router benchmarks. Each entry contains a number of packets
-/// out of twelve, and the size of these packets in bytes, including the IP header.
+/// IMIX, a packet mix that is common in router benchmarks. Each entry is a pair of a count and a
+/// size. Out of every twelve packets, that many have this size in bytes, including the IP header.
 const IMIX: [(usize, u32); 3] = [(7, 40), (4, 576), (1, 1500)];
 /// Mean packet size of the IMIX in bytes.
 pub(super) const IMIX_BYTES: f64 = (7.0 * 40.0 + 4.0 * 576.0 + 1500.0) / 12.0;
@@ -99,8 +99,7 @@ pub(super) struct Traffic {
     pub sizes: Vec<u32>,
     /// Packet arrivals, sorted by time.
     pub arrivals: Arc<[Arrival]>,
-    /// Times in nanoseconds at which the first low phase, the high phase and the second low phase
-    /// end.
+    /// End times in nanoseconds of the first low phase, the high phase and the second low phase.
     pub phase_end: [u64; 3],
     /// A note about this traffic for the reader of the results.
     pub note: String,
@@ -113,8 +112,8 @@ pub(super) type Rates = (f64, f64);
 /// of this time is overloaded.
 pub(super) const DRAIN_NS: u64 = 10_000_000;
 
-/// Creates IMIX traffic at a constant rate, followed by idle time in which all packets can be
-/// processed.
+/// Creates IMIX traffic at a constant rate, followed by idle time in which the core can process the
+/// remaining packets.
 pub(super) fn constant(seed: u64, rate: f64, quick: bool) -> Traffic {
     let mut rng = SplitMix64(seed ^ 0x0069_6d69_7800);
     let end = if quick { 50_000_000 } else { 100_000_000 };

@@ -125,8 +125,8 @@ pub(super) fn build_aws_lc(job: &Job) -> Result<Built, Fault> {
     })
 }
 
-/// Unpacks ipsec-mb from Debian's packages, including the header, which a test compares with the
-/// structures in Kiln.
+/// Unpacks ipsec-mb and its header from Debian's packages. A test compares the header with Kiln's
+/// own declarations of its structures.
 pub(super) fn unpack_ipsec_mb(job: &Job) -> Result<Built, Fault> {
     let apt = Apt::read_index(job, "deb", 0.8)?;
     let packages = ["download", "libipsec-mb2", "libipsec-mb-dev"];
@@ -240,7 +240,7 @@ fn unpack(job: &Job, apt: &Apt, prefix: &str) -> Result<PathBuf, Fault> {
     Ok(dir)
 }
 
-/// Returns the string value of the macro `name`, which a header defines.
+/// Returns the string that a header defines as the value of the macro `name`.
 fn read_define(job: &Job, header: &Path, name: &str) -> Result<String, Fault> {
     let text = fs::read_to_string(header).map_err(|e| job.file_fault(header, e))?;
     parse_define(&text, name)

@@ -94,8 +94,8 @@ fn scratch_prefix(name: &str) -> String {
     format!(".new-{name}-")
 }
 
-/// Removes directories that killed installations left behind. Directories younger than six hours
-/// are kept, because an installation may still be running in them.
+/// Removes directories left behind by installations that were killed. Directories younger than six
+/// hours are kept, because an installation may still be running in them.
 fn remove_remains(all: &Path, name: &str) {
     let prefix = scratch_prefix(name);
     for entry in fs::read_dir(all).into_iter().flatten().flatten() {

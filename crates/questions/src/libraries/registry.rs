@@ -10,7 +10,7 @@ use super::job::{Fault, Job};
 use super::step::{run, Span};
 
 const NETWORK: &str = "check the network, and try again";
-/// The Debian release to install libraries from: the one with their newest versions.
+/// The Debian release from which to install libraries. It has the newest versions of them.
 const SUITE: &str = "sid";
 /// Path at which Debian installs its public keys.
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";

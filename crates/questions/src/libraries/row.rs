@@ -17,7 +17,7 @@ use kiln_timing::peer::{self, release};
     )
 )]
 pub(super) struct Row {
-    /// Name that selects the library in the flag `--peers`.
+    /// Name by which the flag `--peers` selects the library.
     #[schemars(extend("x-role" = "key"))]
     pub name: String,
     /// Whether the library can be measured on this machine.
@@ -27,22 +27,23 @@ pub(super) struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "figure"))]
     pub version: Option<String>,
-    /// Year of the first release of the version's series, if known.
+    /// Year in which the first release of this version's series appeared. Absent if it is not
+    /// known.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u16", extend("x-role" = "figure"))]
     pub year: Option<u16>,
-    /// `cache` (installed by `kiln libraries install`), `system`, `named` (by an environment
-    /// variable) or `program` (compiled in).
+    /// Where the library was found: `cache` (installed by `kiln libraries install`), `system`,
+    /// `named` (an environment variable names the file) or `program` (compiled into Kiln).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "figure"))]
     pub place: Option<&'static str>,
-    /// The library's file. A name without a directory means that the file is in one of the system's
-    /// library directories.
+    /// Path of the library's file. A name without a directory means that the file is in one of the
+    /// system's library directories.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub file: Option<String>,
-    /// How to get the current version: a command, followed in brackets by the origin of the library
-    /// if Kiln installs it.
+    /// Command to get the current version of the library. If the command is `kiln libraries
+    /// install`, the library's origin follows in parentheses.
     pub get: String,
     /// Why the library is not available; absent if it is available.
     #[serde(skip_serializing_if = "Option::is_none")]

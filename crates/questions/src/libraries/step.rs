@@ -12,8 +12,8 @@ use kiln_kbuild::reason;
 
 use super::job::{Fault, Job};
 
-/// The part of the job's progress that a step covers, from `from` to `to`, and the number of output
-/// lines that the step is expected to print.
+/// How a step contributes to the job's progress. During the step, progress rises from `from` to
+/// `to`, in proportion to the lines printed so far. The step is expected to print `lines` lines.
 pub(super) struct Span {
     pub what: &'static str,
     pub from: f64,

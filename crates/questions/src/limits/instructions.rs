@@ -9,8 +9,8 @@ pub(super) const IN_LOOP: u32 = 96;
 
 /// Defines a loop that executes a body of 96 instructions `n` times. The body consists of eight
 /// copies of the twelve instructions that `$op` generates for registers 0 to 11. Up to twelve
-/// independent instructions can thus be in flight, which exceeds latency × rate on every core so
-/// far (4 × 2 on Zen 5).
+/// independent instructions can thus be in flight. Full throughput requires only latency × rate of
+/// them, for example 4 × 2 on Zen 5.
 macro_rules! independent {
     ($(#[$doc:meta])* $name:ident, $op:literal, $after:literal) => {
         $(#[$doc])*

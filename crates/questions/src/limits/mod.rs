@@ -54,11 +54,10 @@ pub(crate) struct Limits {
 
 /// How a measured cycle count is converted to a limit.
 enum Figure {
-    /// The limit is a throughput. It is this number of instructions, divided by the cycles that
-    /// they take.
+    /// The limit is a throughput: this number of instructions, divided by the measured cycles.
     Rate(f64),
-    /// The limit is a latency. It is the number of cycles that this number of dependent
-    /// instructions takes, divided by the number of instructions.
+    /// The limit is a duration: the measured cycles, divided by this number of instructions or
+    /// operations.
     Each(f64),
 }
 

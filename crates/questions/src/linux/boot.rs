@@ -40,13 +40,13 @@ pub(super) struct BootArgs {
     /// Memory of the booted system
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = memory)]
     memory: String,
-    /// Load Kiln's module first
+    /// Load Kiln's module into the booted kernel, before PROGRAM runs
     #[arg(long)]
     module: bool,
-    /// A word to add to the kernel's command line
+    /// Add this word to the kernel's command line (repeatable)
     #[arg(long, value_name = "WORD", num_args = 1)]
     append: Vec<String>,
-    /// A program to run in the booted system, and its arguments
+    /// Program of this machine to run in the booted system, and its arguments
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<String>,
 }

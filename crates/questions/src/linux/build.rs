@@ -37,8 +37,8 @@ pub(super) struct BuildArgs {
     /// Build only Kiln's module, against the headers of an installed kernel
     #[arg(long, value_name = "DIR", conflicts_with = "tree")]
     headers: Option<PathBuf>,
-    /// Only write the module's sources to this new directory, as DKMS and a kernel's Kbuild expect
-    /// them
+    /// Instead of building, write the module's sources to this new directory, in the layout that
+    /// DKMS and a kernel's Kbuild expect
     #[arg(long, value_name = "DIR", conflicts_with_all = ["tree", "headers", "cc"])]
     sources: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! The arguments of `kiln linux dkms`, and the function that runs the command.
+//! Defines the arguments of `kiln linux dkms`, and runs the command.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -96,8 +96,8 @@ pub(super) struct DkmsArgs {
     /// were opened; 0 omits this load
     #[arg(long, value_name = "SECTIONS", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     sections: u64,
-    /// Directory with the files of a whole Debian system, including DKMS and the kernel's headers.
-    /// The guest gets a copy, in which apt-get installs the package
+    /// In the guest, install the package with apt-get in a copy of the Debian system in DIR. DIR
+    /// must contain a whole system, including DKMS and the kernel's headers
     #[arg(long, value_name = "DIR", requires = "package")]
     system: Option<PathBuf>,
     /// With --system: the package file to install, which packaging/dkms.sh creates
@@ -105,16 +105,17 @@ pub(super) struct DkmsArgs {
     package: Option<PathBuf>,
 }
 
-/// Number of loads of `--seconds` per boot: two modes times two algorithms, each with Linux's
-/// drivers and with Kiln's, plus the control, which takes twice as long and so counts as two. If
-/// this changes, also change the formula for the planned time in the help text.
+/// Number of loads per boot, each of which takes `--seconds`. Both modes are tested with both
+/// algorithms, once with Linux's drivers and once with Kiln's, which makes eight loads. The control
+/// takes twice as long, so it counts as two. If this number changes, also change the formula for
+/// the planned time in the help text.
 const LOADS: u64 = 10;
-/// Time in seconds to set up a load and to wait for its last packets on a slow host. The next
-/// constant is the time per cycle.
+/// Time in seconds to set up a load and to wait for its last packets on a slow host.
 const LOAD_SECS: u64 = 20;
+/// Time in seconds per cycle of loading, using and unloading the module.
 const CYCLE_SECS: u64 = 20;
-/// Minimum number of nested sections per second in mode `timer`, even under QEMU's translator on a
-/// busy machine.
+/// Lowest expected number of nested sections per second in mode `timer`. QEMU's translator reaches
+/// it even on a busy machine.
 const SECTIONS_PER_SEC: u64 = 1000;
 /// Time in seconds to load the module with various parameters.
 const PARAMETERS_SECS: u64 = 120;

@@ -5,8 +5,8 @@ use kiln_linux::fidelity::nested;
 use kiln_linux::fidelity::row::Row;
 use kiln_question::table::{align, figure, paragraph, plain, text};
 
-/// Formats a table of the questions, then the real and the emulated answers that are not known to
-/// agree, then the costs, then the counts.
+/// Formats a table of the questions, then both answers to each question on which the real kernel
+/// and the emulated CPU differ or were not compared, then the costs, then the counts.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let Some(first) = rows.first() else {
         return String::new();

@@ -10,8 +10,8 @@ use super::qemu_args::QemuArgs;
 
 /// Test Kiln's drivers in softirqs that interrupt FPU sections, in a stock kernel under QEMU
 ///
-/// Boots a stock x86-64 kernel under QEMU with Kiln's module, whose drivers save the registers of
-/// the section that they interrupt, and checks that no register content is lost.
+/// Boots a stock x86-64 kernel under QEMU with Kiln's module, and checks that no register content
+/// is lost. The module's drivers save the registers of the section that they interrupt.
 #[derive(Args)]
 #[command(after_long_help = "\
 Threads encrypt by Linux's own AES-NI driver, a timer's softirq and a tasklet
@@ -32,7 +32,7 @@ See also:
 pub(super) struct NestedArgs {
     #[command(flatten)]
     qemu: QemuArgs,
-    /// Seconds per mode
+    /// Duration of the test in each of its three modes, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=120))]
     seconds: u32,
 }

@@ -31,9 +31,9 @@ pub(super) struct QemuArgs {
         conflicts_with = "debian"
     )]
     headers: Option<PathBuf>,
-    /// How QEMU runs the guest: kvm (hardware virtualization), tcg (QEMU's translator; fidelity
-    /// then measures no costs of the real kernel), or auto (kvm if the kernel boots with it, else
-    /// tcg)
+    /// How QEMU runs the guest: kvm (hardware virtualization), tcg (QEMU's translator, with which
+    /// 'linux fidelity' measures no costs of the real kernel), or auto (kvm if the kernel boots
+    /// with it, else tcg)
     #[arg(long, value_enum, default_value = "auto")]
     accel: AccelArg,
     /// Compiler for the module [default: $KILN_CC, else the first of cc, gcc, clang on PATH]

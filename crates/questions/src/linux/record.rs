@@ -43,8 +43,8 @@ const GATEWAY: &[&str] = &[
 
 /// Boot a stock kernel under QEMU, and save its files for 'kiln here --root'
 ///
-/// Boots the kernel, loads the modules that a gateway would load, and writes the files that 'kiln
-/// here' reads into DIR.
+/// Boots the kernel, loads the modules that a gateway would load, and saves in DIR the files that
+/// 'kiln here' reads.
 #[derive(Args)]
 #[command(after_long_help = "\
 DIR gets proc/, sys/ and boot/ as the kernel had them, without what kiln here
@@ -58,16 +58,18 @@ Examples:
 See also:
   docs/HERE.md, docs/LINUX.md")]
 pub(super) struct RecordArgs {
-    /// The directory to write; it must be empty or not exist yet
+    /// Directory for the saved files; it must be empty or not exist yet
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Debian's stock kernel of this version: installed, or downloaded by apt-get into the cache
+    /// Boot Debian's stock kernel of this version; if it is not installed, apt-get downloads it
+    /// into Kiln's cache
     #[arg(long, value_name = "VERSION", default_value = "6.12", value_parser = version, conflicts_with = "kernel")]
     debian: String,
-    /// A kernel of your own, such as one from a package unpacked with dpkg-deb -x
+    /// Boot this kernel image instead of Debian's kernel, for example one from a package unpacked
+    /// with dpkg-deb -x; needs --modules
     #[arg(long, value_name = "BZIMAGE", requires = "modules")]
     kernel: Option<PathBuf>,
-    /// The modules of that kernel: lib/modules/RELEASE
+    /// With --kernel: directory of the kernel's modules, lib/modules/RELEASE
     #[arg(
         long,
         value_name = "DIR",
@@ -75,10 +77,10 @@ pub(super) struct RecordArgs {
         conflicts_with = "debian"
     )]
     modules: Option<PathBuf>,
-    /// Do not load modules
+    /// Do not load the modules that a gateway would load
     #[arg(long)]
     idle: bool,
-    /// Kill the boot after this many seconds
+    /// Kill the booted kernel after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 170.0, value_parser = seconds)]
     limit: f64,
 }

@@ -127,8 +127,8 @@ fn without_boot(
     Ok(outcome)
 }
 
-/// Checks that `name` is an algorithm or a driver of Kiln. Returns the name without the prefix that
-/// Kiln's drivers have in Linux.
+/// Checks that `name` is one of Kiln's algorithms or drivers. A driver may be given with the prefix
+/// that Kiln's drivers have in Linux. The returned name has no prefix.
 fn known(name: &str) -> Result<&str, Error> {
     let name = name
         .strip_prefix(kiln_linux::module::PREFIX)

@@ -36,13 +36,13 @@ See also:
 pub(super) struct TcryptArgs {
     #[command(flatten)]
     kernel: KernelArgs,
-    /// Algorithms, by their names in the kernel
+    /// Algorithms to measure, by their names in the kernel, such as 'cbc(aes)'
     #[arg(value_name = "ALG", required_unless_present = "mode")]
     algs: Vec<String>,
-    /// Run tcrypt's test with this number, with Linux's own implementations
+    /// Run the test with this number in tcrypt, such as 200, with Linux's own implementations
     #[arg(long, value_name = "N", conflicts_with = "algs", value_parser = clap::value_parser!(u32).range(200..))]
     mode: Option<u32>,
-    /// Seconds per row
+    /// Seconds for which tcrypt measures each row of its results
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=3600))]
     sec: u32,
     /// Implementations to measure: 'linux' for the kernel's own, 'best' for Kiln's best on this
@@ -57,12 +57,12 @@ pub(super) struct TcryptArgs {
     /// Print tcrypt's own lines, as dmesg shows them
     #[arg(long, conflicts_with = "json")]
     raw: bool,
-    /// Kill a boot after this many seconds
+    /// Kill each booted kernel after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1800.0, value_parser = seconds)]
     limit: f64,
 }
 
-/// The request for one boot, and the driver to measure.
+/// What one boot measures. If `driver` is `None`, tcrypt measures Linux's own implementations.
 struct Turn {
     request: Request,
     driver: Option<String>,
@@ -185,8 +185,8 @@ fn turns(args: &TcryptArgs) -> Result<Vec<Turn>, Error> {
 /// Returns Kiln's implementation called `name`, or the best one if `name` is `best`. Returns `None`
 /// if the algorithm has no implementation with this name.
 fn driver(alg: &str, name: &str) -> Result<Option<&'static str>, Error> {
-    // In Linux, two algorithms are templates that wrap another algorithm. Look up Kiln's
-    // implementation of the wrapped algorithm.
+    // In Linux, these two algorithms are templates around another algorithm, so look up Kiln's
+    // implementation of that inner algorithm.
     let core = match alg {
         "rfc4309(ccm(aes))" => "ccm(aes)",
         "rfc7539esp(chacha20,poly1305)" => "rfc7539(chacha20,poly1305)",

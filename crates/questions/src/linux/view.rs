@@ -4,8 +4,8 @@ use kiln_linux::selftest;
 use kiln_question::table::{align, paragraph, plain, text};
 use kiln_tree::tcrypt;
 
-/// Formats a line for each driver, then the reasons why drivers failed or have an unknown result,
-/// then the counts.
+/// Formats one line per driver, followed by an explanation of each failed or unknown result, and
+/// finally the number of drivers with each result.
 pub(super) fn selftest(rows: &[selftest::Row]) -> String {
     let mut table = plain();
     for row in rows {

@@ -51,8 +51,8 @@ pub(super) struct VirtioArgs {
     /// vhost-user socket of the device to test [default: start 'kiln serve' and use its socket]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Without --socket: pass this argument to 'kiln serve', such as --serve=--ctrl=thread
-    /// (repeatable)
+    /// Without --socket: pass this argument to 'kiln serve'; for example, --serve=--ctrl=thread
+    /// passes --ctrl=thread (repeatable)
     #[arg(long, value_name = "ARG", conflicts_with = "socket")]
     serve: Vec<String>,
     /// Boot Debian's stock kernel under QEMU, instead of user mode Linux
@@ -67,7 +67,7 @@ pub(super) struct VirtioArgs {
     /// Numbers of guest threads; each kind of traffic is measured once with each number
     #[arg(long, value_name = "LIST", default_value = "1,8", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
     workers: Vec<u32>,
-    /// Seconds per measurement
+    /// Duration of each measurement in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     seconds: f64,
     /// Size of each message in bytes: a multiple of 16, at most 65536

@@ -35,39 +35,41 @@ pub struct Row {
     /// Name of the tier, driver, feature, library, compiler or limit.
     #[schemars(extend("x-role" = "key"))]
     pub name: String,
-    /// For an implementation: the name of its algorithm in the kernel's crypto API.
+    /// Name of an implementation's algorithm in the kernel's crypto API.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub alg: Option<&'static str>,
-    /// For an implementation: its ISA tier.
+    /// ISA tier of an implementation.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub tier: Option<&'static str>,
-    /// Whether the item can be used on this machine; for a limit, whether it was measured.
+    /// Whether the item can be used on this machine or, for a limit, whether it was measured.
     #[schemars(extend("x-role" = "main"))]
     pub available: bool,
-    /// For an implementation: its priority in the crypto API.
+    /// Priority of an implementation in the crypto API.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", extend("x-role" = "figure"))]
     pub priority: Option<u32>,
-    /// For an implementation: whether it serves the requests for its algorithm.
+    /// Whether an implementation is the one that serves requests for its algorithm.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool", extend("x-role" = "figure"))]
     pub chosen: Option<bool>,
-    /// For an implementation: whether it claims that its run time does not depend on keys and data.
+    /// Whether an implementation claims that its run time does not depend on keys and data.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub constant_time: Option<bool>,
-    /// For an implementation that was measured: core cycles per byte of long messages.
+    /// Core cycles that an implementation takes per byte of long messages. Present only if the
+    /// implementation was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64", extend("unit" = "cycles", "x-role" = "figure", "x-better" = "less"))]
     pub cycles_per_byte: Option<f64>,
-    /// For an implementation that was measured and uses SIMD: message length in bytes below which
-    /// scalar code is faster.
+    /// Message length below which scalar code is faster than a SIMD implementation. Present only
+    /// for SIMD implementations that were measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", extend("unit" = "bytes", "x-role" = "figure", "x-heading" = "SIMD from, bytes"))]
     pub min_bytes: Option<u32>,
-    /// For an implementation that processes several messages at once: the number of messages.
+    /// Number of messages that an implementation processes at once. Absent if it has no functions
+    /// for several messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "usize")]
     pub lanes: Option<usize>,
@@ -75,23 +77,24 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub version: Option<String>,
-    /// For a limit: its value; null if it could not be measured.
+    /// Value of a hardware limit. Null if the limit could not be measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-role" = "figure", "x-interval" = ["ci_low", "ci_high"]))]
     pub value: Option<Option<f64>>,
-    /// For a limit: lower end of the prediction interval of `value`.
+    /// Lower end of the prediction interval of a limit's `value`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64")]
     pub ci_low: Option<f64>,
-    /// For a limit: upper end of the prediction interval of `value`.
+    /// Upper end of the prediction interval of a limit's `value`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64")]
     pub ci_high: Option<f64>,
-    /// For a limit: the unit of `value`.
+    /// Unit of a limit's `value`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "figure"))]
     pub unit: Option<&'static str>,
-    /// Why the item is available or unavailable; for a measured limit, what was measured.
+    /// Why the item is available or unavailable. For a limit that was measured, a description of
+    /// what was measured.
     #[schemars(extend("x-role" = "figure"))]
     pub reason: String,
 }

@@ -11,14 +11,15 @@ use kiln_report::{gather, missing_shards, Options, Side};
 
 /// Turn JSON results into HTML, CSV, Markdown or KTAP
 ///
-/// Use this command to show results in an email, a patch or a bug report. A record is a JSON file that --json printed or
-/// --out wrote. The HTML page is a single file that loads nothing else. The page contains pictures,
-/// tables with intervals, the commands that repeat the measurements, and the records. A page
-/// therefore also serves as input for report and compare. In the tables, records of different
-/// commands on one machine share a column. Records of different machines, or of repeated runs of a
-/// command, get one column each. Records in one directory get one column per machine, commit and
-/// compiler. The page is written to ./kiln-report.html; with --out DIR, to DIR/report.html; with
-/// --out FILE.html, to FILE.html. An existing file is overwritten only if it is a report.
+/// Use this command to show results in an email, a patch or a bug report. A record is a JSON file
+/// that --json printed or --out wrote. The HTML page is a single file that loads nothing else. The
+/// page contains pictures, tables with intervals, the commands that repeat the measurements, and
+/// the records. A page therefore also serves as input for report and compare. In the tables,
+/// records of different commands on one machine share a column. Records of different machines, or
+/// of repeated runs of a command, get one column each. Records in one directory get one column per
+/// machine, commit and compiler. The page is written to ./kiln-report.html; with --out DIR, to
+/// DIR/report.html; with --out FILE.html, to FILE.html. An existing file is overwritten only if it
+/// is a report.
 #[derive(Args)]
 #[command(after_long_help = "\
 Formats, on stdout:
@@ -43,14 +44,15 @@ Examples:
 See also:
   docs/RECORDS.md, docs/FLEET.md")]
 pub struct ReportArgs {
-    /// Records (JSON files, including a survey.json), HTML reports, or directories of records
+    /// Files to show: JSON files that --json printed or --out wrote, HTML reports, or directories
+    /// of such JSON files
     #[arg(required = true, value_name = "A")]
     files: Vec<PathBuf>,
     /// Title of the page
     #[arg(long, value_name = "TEXT", conflicts_with = "format")]
     title: Option<String>,
-    /// Write this format to stdout instead of a page: csv, markdown, google-benchmark, ktap, kcidb,
-    /// bencher or lnt
+    /// Write the results to stdout in this format, instead of writing an HTML page: csv, markdown,
+    /// google-benchmark, ktap, kcidb, bencher or lnt
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
 }

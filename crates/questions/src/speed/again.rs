@@ -9,9 +9,9 @@ use super::steps;
 use kiln_timing::Candidate;
 
 impl Run<'_> {
-    /// After a sweep, measures the largest steps again, for longer and with the lengths on both
-    /// sides of a step interleaved, until the largest remaining step is confirmed. Without a second
-    /// measurement, a disturbance of a few milliseconds would look like a step.
+    /// After a sweep, repeatedly measures the largest steps again, until the largest remaining step
+    /// is confirmed. These measurements take longer, and interleave the lengths on both sides of
+    /// each step. Without them, a disturbance of a few milliseconds would look like a step.
     pub(super) fn look_again(&mut self, table: &Table, first: usize) -> Result<(), Error> {
         let mut again: Vec<usize> = Vec::new();
         let patient = kiln_measure::Plan {

@@ -38,8 +38,9 @@ pub(super) struct Best {
     pub peer: Option<(usize, BestPeer)>,
     /// The comparison of Kiln's fastest function with the fastest function of a kernel tree.
     pub tree: Option<(usize, BestTree)>,
-    /// The comparison of the fastest library function that processes several messages at once with
-    /// Kiln's fastest function.
+    /// The comparison of Kiln with the fastest library function that processes several messages at
+    /// once. Kiln's side is its fastest function of this kind, if it has one, and otherwise its
+    /// fastest function for single messages.
     pub many: Option<(usize, ManyRival)>,
 }
 
@@ -56,11 +57,10 @@ fn is_function(c: &Candidate) -> bool {
     c.level == Level::Primitive && !c.together && c.digest.is_none()
 }
 
-/// Finds the fastest candidates and compares each with its counterpart: calls through Kiln's crypto
-/// API with library calls, Kiln's functions with a tree's functions, and Kiln's functions with
-/// library functions that process several messages at once. The fastest candidate is the one with
-/// the shortest median time, because a minimum may be due to one lucky round. Block functions,
-/// which leave a digest unfinished, are not compared.
+/// Finds the fastest candidate of each kind, and compares Kiln's with those of its competitors, as
+/// described at the fields of [`Best`]. The fastest candidate is the one with the shortest median
+/// time, because a minimum may be due to a single unusually fast round. Block functions are not
+/// compared, because they do not finish the digest.
 pub(super) fn find_best(timed: &[(&Candidate, Option<&Series>)]) -> Best {
     let fastest = |wanted: &dyn Fn(&Candidate) -> bool| {
         let all = timed.iter().enumerate().filter(|(_, (c, _))| wanted(c));
@@ -155,15 +155,15 @@ pub(super) struct Count {
     pub disagree: usize,
     /// Number of rows where Kiln is slower.
     pub slower: usize,
-    /// Geometric mean of Kiln's speedups by time, for short messages.
+    /// Geometric mean of Kiln's speedups for messages shorter than [`SHORT`], based on time.
     pub short: Option<f64>,
-    /// Geometric mean of Kiln's speedups by time, for all other messages.
+    /// Geometric mean of Kiln's speedups for all longer messages, based on time.
     pub long: Option<f64>,
 }
 
 impl Count {
-    /// Counts the verdicts of `rows`, in which each row is given as length, time ratio and verdict.
-    /// Returns `None` if `rows` is empty.
+    /// Counts the verdicts in `rows`, a list of (length, time ratio, verdict) tuples. Returns
+    /// `None` if `rows` is empty.
     fn new(rows: &[(usize, f64, Verdict)]) -> Option<Count> {
         let number = |wanted| rows.iter().filter(|(.., v)| *v == wanted).count();
         let disagree = number(Verdict::Disagree);
@@ -234,9 +234,9 @@ pub(super) fn pace(times: f64) -> String {
 pub(super) struct Many {
     /// Names of the libraries that process several messages at once.
     pub who: Vec<String>,
-    /// Number of rows where a library is faster than Kiln.
+    /// Number of rows where the row's library is faster than Kiln.
     pub ahead: usize,
-    /// Number of rows where Kiln is faster than the library.
+    /// Number of rows where Kiln is faster than the row's library.
     pub behind: usize,
     pub rows: usize,
     /// Largest speedup of a library over Kiln.
@@ -264,15 +264,15 @@ impl Many {
 /// competitor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Summary {
-    /// The trees, and how Kiln's functions compare with the trees' functions.
+    /// Names of the trees, and the results of comparing Kiln's functions with theirs.
     pub tree: Option<(Vec<String>, Count)>,
-    /// The libraries, and how a call through Kiln's crypto API compares with a call to the fastest
-    /// library.
+    /// Names of the libraries, and the results of comparing calls through Kiln's crypto API with
+    /// calls to the fastest library.
     pub peer: Option<(Vec<String>, Count)>,
-    /// Geometric mean of the speedup of Kiln's 256-bit code over the fastest library, over the rows
-    /// in which Kiln uses 512-bit code and the length is at least [`SHORT`].
+    /// Geometric mean of the speedups of Kiln's 256-bit code relative to the fastest library. Only
+    /// lengths of at least [`SHORT`] at which Kiln's fastest call uses 512-bit code are included.
     pub ymm: Option<f64>,
-    /// The libraries that process several messages at once.
+    /// The comparison with libraries that process several messages at once.
     pub many: Option<Many>,
 }
 

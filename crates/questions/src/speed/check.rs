@@ -17,8 +17,8 @@ const LENS: [usize; 33] = [
     511, 512, 513, 1023, 1024, 1025, 2048, 4095, 4096, 4097, 8192,
 ];
 
-/// Runs in the child: checks all functions at all lengths that they accept, with keys of every
-/// size, and reports each result to the parent.
+/// Checks every function with all key sizes, at all lengths in [`LENS`] that it accepts, and
+/// reports the results to the parent. Runs in the child process.
 pub(crate) fn check_library(order: &Order) -> Result<(), Error> {
     let mut tree = Tree::boot(order, &[])?;
     let mut all: Vec<Checked> = Vec::new();

@@ -32,13 +32,13 @@ pub struct Cores {
     /// The cores that this process may use, read before any thread was pinned.
     allowed: CoreList,
     cores: Vec<usize>,
-    /// Whether two of the cores are logical processors of one physical core.
+    /// Whether any of these cores are logical processors of the same physical core.
     shared: bool,
 }
 
 impl Cores {
-    /// Chooses cores for the threads: first one logical processor of each physical core, then the
-    /// others.
+    /// Chooses cores for the threads. Takes one logical processor from each physical core before it
+    /// takes a second one from any of them.
     ///
     /// # Errors
     /// Fails if there are more threads than cores that this process may use.
@@ -71,14 +71,15 @@ impl Cores {
     /// Pins the calling thread to the core of thread `number`, counted from 0.
     ///
     /// # Errors
-    /// Fails if the kernel refuses to pin the thread. The thread must then not measure, because its
-    /// results would be attributed to this core.
+    /// Fails if the kernel refuses to pin the thread. Do not use the thread for measurements after
+    /// such a failure, because its results would be attributed to this core.
     pub(super) fn occupy(&self, number: usize) -> Result<(), PinError> {
         let core: CoreList = self.cores[number].to_string().parse()?;
         pin_within(&self.allowed, &core)
     }
 
-    /// Pins the calling thread to each core in turn, and finally to the first thread's core.
+    /// Checks that the kernel permits every core, by pinning the calling thread to each one. The
+    /// thread stays pinned to the core of thread 0.
     ///
     /// # Errors
     /// Fails if the kernel refuses one of the cores.
@@ -134,8 +135,8 @@ impl Cores {
 mod tests {
     use super::*;
 
-    /// Checks that pinning a thread to a missing core is an error. As a control, threads can be
-    /// pinned to the permitted cores.
+    /// Checks that pinning a thread to a missing core is an error. As a control, also checks that a
+    /// thread can be pinned to each of the permitted cores.
     #[test]
     fn a_core_that_the_kernel_refuses_is_an_error() {
         // Use a separate thread, because pinning outlives the call.

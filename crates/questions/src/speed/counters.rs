@@ -71,8 +71,8 @@ mod tests {
             good.contains("agrees") && good.contains("+0.10 %"),
             "{good}"
         );
-        // Controls: the estimate is 3/4 or 4/3 of the count, as if a multiplication took four
-        // cycles although three were assumed, or three although four were assumed.
+        // As controls, use estimates that are 3/4 and 4/3 of the count. Such estimates would result
+        // if a multiplication took four cycles but three were assumed, or vice versa.
         for wrong in [0.75, 1.33] {
             let note = of(&[wrong, wrong, 1.0]);
             assert!(note.contains("CONTRADICTS"), "{note}");

@@ -140,9 +140,9 @@ struct Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// Returns `Faster` or `Slower` only if the intervals of both time and cycles are entirely
-    /// below 1 or entirely above 1, respectively. With too few processes for an interval, the first
-    /// process's verdict decides.
+    /// Returns `Faster` if the intervals of time and cycles are both entirely below 1, and `Slower`
+    /// if both are entirely above 1. If there are too few processes for an interval, returns the
+    /// verdict of the first process.
     fn outcome(&self) -> Outcome {
         let (time, cycles) = (&self.time, &self.cycles);
         match (time.against(1.0), cycles.against(1.0)) {
@@ -160,7 +160,8 @@ impl Cell<'_> {
     }
 }
 
-/// Collects the comparisons that the rows contain in these fields.
+/// Returns one cell for each row of the first process that contains the comparison in `fields`.
+/// The estimates cover all processes.
 fn cells<'a>(runs: &Runs<'a>, fields: &Fields) -> Vec<Cell<'a>> {
     let key = |r: &'a Value| {
         (
@@ -263,7 +264,8 @@ fn capitalized(text: &str) -> String {
     text[..first].to_uppercase() + &text[first..]
 }
 
-/// Describes how Kiln's `what` compares with the competitor at one length.
+/// Formats the result in `cell` as a sentence. `what` describes what Kiln was measured with, and
+/// `other` the competitor's counterpart.
 fn versus(what: &str, cell: &Cell, other: &str) -> String {
     let times = cell.time.inverse();
     let once = match cell.time.low {
@@ -381,8 +383,8 @@ pub(super) fn against_peers(runs: &Runs) -> Option<Row> {
     ))
 }
 
-/// Computes the geometric mean of Kiln's speedups over the lengths that `wanted` selects, in each
-/// process.
+/// Estimates the geometric mean of Kiln's speedups over the fastest library at the lengths that
+/// `wanted` selects. The estimate is based on one mean per process.
 fn mean(runs: &Runs, wanted: impl Fn(f64) -> bool) -> Option<Estimate> {
     runs.estimate(|rows| {
         let compared = rows

@@ -17,7 +17,7 @@ const RUNS_MAX: usize = 60;
 /// Minimum length in bytes at which results are compared. For shorter messages, the call overhead
 /// would matter.
 const LONG: usize = 4096;
-/// Maximum relative difference between results that count as agreeing.
+/// Maximum relative difference at which two results still agree.
 const AGREE: f64 = 0.02;
 /// Number of bytes over which a suite's benchmark averages. Each call counts as its length plus
 /// `CALL` bytes.
@@ -27,9 +27,9 @@ const CALL: usize = 128;
 /// Beginning of the note that summarizes all rows. `renew_note` uses it to find the note.
 const NOTE: &str = "KUnit's own benchmarks and the same calls, timed in turn over as many bytes";
 
-/// A function's benchmark and the row's calls, timed in the same way and in turn, so that both see
-/// the same clock frequency and the same disturbances. Each list has one result per turn, in 10^6
-/// bytes per second.
+/// The KUnit benchmark of a function, and the row's calls to that function. The two are timed
+/// alternately and by the same method, so that the clock frequency and any disturbances affect both
+/// equally. Each list has one result per turn, in 10^6 bytes per second.
 struct Comparison<'c> {
     candidate: &'c Candidate<'c>,
     messages: Messages,
@@ -41,10 +41,10 @@ struct Comparison<'c> {
 pub(super) struct Comparisons<'c> {
     all: Vec<Comparison<'c>>,
     len: usize,
-    /// Number of turns between the samples.
+    /// Number of turns, spread evenly over the samples.
     runs: u64,
-    /// Maximum number of turns. An undecided comparison is repeated after the samples until it is
-    /// decided or has had this many turns. If the value is 0, it is not repeated.
+    /// Maximum number of turns. After the samples, an undecided comparison is repeated until it is
+    /// decided or has had this many turns. If this value is 0, comparisons are never repeated.
     max: usize,
     done: u64,
 }
@@ -77,7 +77,8 @@ impl<'c> Comparisons<'c> {
         }
         self.done += 1;
         for comparison in &mut self.all {
-            // A failed benchmark leaves its result empty in the row.
+            // Ignore failures: a failed turn adds no result, and a row without results has no KUnit
+            // fields.
             let _ = comparison.take_turn(self.len);
         }
     }
@@ -103,7 +104,7 @@ impl<'c> Comparisons<'c> {
 
 impl Comparison<'_> {
     /// Runs the benchmark, and then the calls. The benchmark measures its long messages last, so
-    /// the two results are close in time.
+    /// for long messages, hardly any time passes between the two measurements.
     fn take_turn(&mut self, len: usize) -> Option<()> {
         let figures = (self.candidate.beside.as_ref()?.benchmark)().ok()?;
         let (_, kunit) = figures.into_iter().find(|f| f.0 == len)?;
@@ -186,10 +187,10 @@ pub(super) fn algs_that_differ(rows: &[Row]) -> Vec<String> {
     algs
 }
 
-/// For each row in which the two results differ, extends the interval of their ratio to include
-/// that of the same row in another process. An effect of one process, such as the placement of its
-/// memory, is not a property of the code, so the results still count as different only if they
-/// differ in the same direction in both processes.
+/// If the two results in a row differ, extends the interval of their ratio to include the interval
+/// that another process measured for the same row. The results then still count as different only
+/// if they differ in the same direction in both processes. This rules out effects of a single
+/// process, such as the placement of its memory, which are not properties of the code.
 pub(super) fn confirm(rows: &mut [Row], again: &[Row]) {
     for row in rows {
         if is_compared(row) != Some(Agreement::Differ) {
@@ -210,8 +211,8 @@ pub(super) fn confirm(rows: &mut [Row], again: &[Row]) {
     }
 }
 
-/// Returns the result of the row's comparison, or `None` if the row has no comparison or its
-/// message is too short.
+/// Returns whether the row's two results agree. Returns `None` if the row has no KUnit result or
+/// its message is too short for a comparison.
 fn is_compared(row: &Row) -> Option<Agreement> {
     let kunit = row.kunit.as_ref().filter(|_| row.len >= LONG)?;
     Some(compare(kunit))

@@ -13,8 +13,7 @@ use kiln_timing::{
     bench, check_after, check_before, subjects, Crew, Entry, Reference, Timed, Work,
 };
 
-/// The candidates of a benchmark. Each is given as a message length and the candidate's index in
-/// the table.
+/// What a benchmark times: pairs of a message length and the index of a candidate in the table.
 pub(super) type Jobs = [(usize, usize)];
 
 /// Creates messages for each job.

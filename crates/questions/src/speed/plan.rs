@@ -19,8 +19,8 @@ pub struct Plan {
     pub algs: Vec<String>,
     /// Driver names and symbols. If empty, all implementations that can run here.
     pub impls: Vec<String>,
-    /// Operations. If empty, all operations, or only the first one of each algorithm if algorithms
-    /// are named.
+    /// Operations. If empty, all operations are measured, unless algorithms or implementations are
+    /// named. In that case, only the first operation of each algorithm is measured.
     pub ops: Vec<Op>,
     pub lens: Lens,
     /// Key sizes in bits. If empty, 256, or the largest size that an algorithm supports.
@@ -46,12 +46,12 @@ pub struct Plan {
     pub turn: Option<Duration>,
     /// Whether Kiln's functions are also measured with cold caches.
     pub cold: bool,
-    /// The cores of several threads that run each candidate at the same time; `None` for one
-    /// thread.
+    /// The cores on which threads run each candidate at the same time, with one thread per core.
+    /// `None` if a single thread measures.
     pub cores: Option<Cores>,
     /// Whether Kiln's own implementations are candidates.
     pub own: bool,
-    /// This process's share of the lengths of all tables.
+    /// The share of all tables and lengths that this process measures.
     pub share: Share,
 }
 
@@ -128,8 +128,8 @@ impl Plan {
         Ok((self, specs))
     }
 
-    /// Checks that the level is possible: sending requests requires a crypto API, and only requests
-    /// have a layout.
+    /// Checks that the layout and the libraries are compatible with the level. tcrypt's layout
+    /// requires the `api` level. Libraries support neither the `api` nor the `library` level.
     fn check_level(&mut self) -> Result<(), Error> {
         if self.level == Some(Level::Library) {
             self.check_peers("library", "other libraries are not a kernel's")?;
@@ -161,9 +161,9 @@ impl Plan {
     fn specs(&self, sources: &[&dyn Source]) -> Result<Vec<Spec>, Error> {
         let mut all: Vec<Spec> = Vec::new();
         for spec in sources.iter().flat_map(|s| s.algorithms()) {
-            // Poly1305 exists in two forms, which differ in their prefix: with a key that is set
-            // once, and, in a kernel, with a key at the start of each message. Merge only specs
-            // with the same prefix.
+            // Poly1305 exists in two forms. In the first, the key is set once. In the second, which
+            // only kernels have, each message is prefixed with its key. Specs of different forms
+            // must not be merged, so compare the prefix as well.
             let same = |s: &&mut Spec| s.name == spec.name && s.prefix == spec.prefix;
             match all.iter_mut().find(same) {
                 Some(first) => first.more.extend(spec.more),
@@ -330,8 +330,8 @@ impl Plan {
     }
 
     /// Returns the lengths to measure for an algorithm. Default lengths are rounded up to whole
-    /// blocks, as in tcrypt, and supplemented with the lengths of functions that accept only a few
-    /// lengths.
+    /// blocks, as in tcrypt. For functions that accept only a few lengths, those lengths are added
+    /// to the default ones.
     pub(super) fn lens_of(&self, spec: &Spec) -> Vec<usize> {
         let fit = |len: usize| match self.usual_lens() {
             true => len.next_multiple_of(spec.takes.multiple.max(1)),
@@ -549,7 +549,8 @@ mod tests {
         assert!(!plan.is_baseline("EVP_aes_256_xts", "openssl-3.0.17"));
     }
 
-    /// A source that adds a hash and a cipher to Kiln's own.
+    /// A source with three algorithms: a hash and a cipher that Kiln also has, and a cipher that
+    /// Kiln does not have.
     struct Foreign;
 
     impl Source for Foreign {

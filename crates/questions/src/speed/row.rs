@@ -43,20 +43,20 @@ use kiln_timing::{Layout, Level};
     )
 )]
 pub struct Row {
-    /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`.
+    /// Name of the algorithm in the kernel's crypto API, such as `xts(aes)`.
     #[schemars(extend("x-role" = "key"))]
     pub alg: Cow<'static, str>,
-    /// `encrypt`, `decrypt`, `digest`, or `derive` (a key agreement).
+    /// The operation: `encrypt`, `decrypt`, `digest`, or `derive` (a key agreement).
     #[schemars(extend("x-role" = "key"))]
     pub op: Cow<'static, str>,
-    /// Size of the key; for XTS, the size of one of its two keys; 0 if the algorithm takes no key.
+    /// Size of the key. XTS takes two keys of this size. 0 if the algorithm takes no key.
     #[schemars(extend("unit" = "bits", "x-role" = "key"))]
     pub key_bits: u32,
     /// Size of a message.
     #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: usize,
-    /// The measured implementation: the name of a driver or of a library's function, or the symbol
-    /// of a kernel tree's function.
+    /// Name of the measured implementation: the driver, the library's function, or the symbol of
+    /// the kernel tree's function.
     #[serde(rename = "impl")]
     #[schemars(extend("x-role" = "key"))]
     pub imp: String,
@@ -64,44 +64,48 @@ pub struct Row {
     /// such as `openssl-3.0.19`.
     #[schemars(extend("x-role" = "key"))]
     pub provider: String,
-    /// The configuration that the kernel tree was built with; absent for other providers.
+    /// The configuration that the kernel tree was built with. Absent unless `provider` is a kernel
+    /// tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub config: Option<String>,
-    /// `primitive`: direct calls to the function, or to a library's public function; `api`:
-    /// requests through the crypto API; `library`: direct calls to a function that a kernel tree's
-    /// library exports and that opens its own FPU sections.
+    /// How the implementation is called. `primitive`: by direct calls to its function, or to a
+    /// library's public function. `api`: by requests through the crypto API. `library`: by direct
+    /// calls to a function that a kernel tree's library exports. Such a function opens its own FPU
+    /// sections.
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub level: Level,
-    /// Memory layout of the messages: `tcrypt` for the layout of the kernel's benchmark, `kunit`
-    /// for one message that is processed repeatedly; absent for the plain layout.
+    /// Memory layout of the messages: `tcrypt` (as in the kernel's tcrypt benchmark) or `kunit`
+    /// (one message that is processed repeatedly). Absent for the plain layout, which has many
+    /// messages with contiguous buffers.
     #[serde(default, skip_serializing_if = "Layout::is_plain")]
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub layout: Layout,
     /// Whether each call depends on the result of the previous one, so that calls cannot overlap.
     #[schemars(extend("x-role" = "key"))]
     pub latency: bool,
-    /// With `--cold`: whether the row holds the median of single calls that began with code, key,
-    /// tables and message in neither the L1 nor the L2 cache. Absent for warm calls.
+    /// Whether the calls were made with cold caches (`--cold`): single calls, each starting with
+    /// its code, key, tables and message in neither the L1 nor the L2 cache. The results are
+    /// medians of these calls. Absent for warm calls.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schemars(extend("x-role" = "key"))]
     pub cold: bool,
-    /// With `--multi`: number of threads, each on its own core, that made these calls at the same
-    /// time. Absent for one thread.
+    /// Number of threads that made these calls at the same time, each on its own logical CPU.
+    /// Absent if there was only one thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", extend("x-role" = "key", "x-benchmark" = "threads"))]
     pub threads: Option<u32>,
-    /// ISA tier of the implementation. Null if unknown, as for libraries, which select their code
-    /// themselves.
+    /// ISA tier of the implementation. Null if the tier is not known, for example because a library
+    /// selects its code itself.
     pub tier: Option<Cow<'static, str>>,
-    /// For a library: the year of the first release of its release series; absent if the year is
-    /// not known.
+    /// Year in which the first release of the library's release series appeared. Absent if the year
+    /// is not known or `provider` is not a library.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u16")]
     pub released: Option<u16>,
-    /// Core cycles per call: the smallest sample of all rounds. With `threads`: the cycles per call
-    /// of one thread, averaged over all threads. With `cold`: the median of all samples. Null if
-    /// the call could not be measured.
+    /// Core cycles per call: the minimum over all rounds, or, with `cold`, the median of all
+    /// samples. With `threads`, each sample is the cycles per call of one thread, averaged over all
+    /// threads. Null if the call could not be measured.
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(
         with = "Option<f64>",
@@ -117,17 +121,18 @@ pub struct Row {
     )]
     pub cycles_per_op: f64,
     /// Lower end of the prediction interval of `cycles_per_op`. A rerun is expected to give a
-    /// result within this interval. With `cold`: lower end of the 95 % interval of the median.
+    /// result within this interval. With `cold`, the lower end of the 95 % interval of the median.
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(with = "Option<f64>", extend("unit" = "cycles"))]
     pub ci_low: f64,
-    /// Upper end of the prediction interval of `cycles_per_op`.
+    /// Upper end of the prediction interval of `cycles_per_op`. With `cold`, the upper end of the
+    /// 95 % interval of the median.
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(with = "Option<f64>", extend("unit" = "cycles"))]
     pub ci_high: f64,
-    /// Time per call, measured by the TSC in the same samples as `cycles_per_op`: the smallest
-    /// sample of all rounds. With `threads`: the time per call of a thread that runs at the mean
-    /// rate. With `cold`: the median. Null if the call could not be measured.
+    /// Time per call: the minimum over all rounds, or, with `cold`, the median. The TSC measured it
+    /// in the same samples as `cycles_per_op`. With `threads`, the time per call of a thread that
+    /// runs at the mean rate. Null if the call could not be measured.
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(
         with = "Option<f64>",
@@ -153,7 +158,7 @@ pub struct Row {
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(with = "Option<f64>", extend("unit" = "cycles", "x-role" = "figure"))]
     pub cycles_per_byte: f64,
-    /// Throughput: `len` divided by `ns_per_op`. With `threads`: the throughput of one thread,
+    /// Throughput: `len` divided by `ns_per_op`. With `threads`, the throughput of one thread,
     /// averaged over all threads.
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(
@@ -169,24 +174,25 @@ pub struct Row {
     /// The combined result of all threads.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub all: Option<AllThreads>,
-    /// Lower bound on `cycles_per_op`: the cycles that the AES rounds alone take with this tier's
-    /// vectors, without GHASH, XTS tweaks, loads and stores. Null if the row has no such bound.
+    /// Lower bound on `cycles_per_op`: the cycles that the AES rounds alone take with the vectors
+    /// of the row's `tier`, without GHASH, XTS tweaks, loads and stores. Null if no bound is known
+    /// for the row.
     #[schemars(extend("unit" = "cycles", "x-role" = "figure", "x-heading" = "AES rounds alone, cycles"))]
     pub limit_cycles: Option<f64>,
-    /// With `latency`: cycles that the chain of dependent AES rounds alone takes. `limit_cycles` is
-    /// at least as large.
+    /// Cycles that the chain of dependent AES rounds alone takes when calls cannot overlap
+    /// (`latency`). `limit_cycles` is at least this large.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64", extend("unit" = "cycles"))]
     pub chain_cycles: Option<f64>,
-    /// Cycles per call in each round: the smallest sample of the round, to four significant digits;
-    /// null for a round without a result. Contains at most the first 64 rounds. The n-th rounds of
-    /// all rows with the same `alg`, `op`, `key_bits` and `len` were measured during the same
-    /// period.
+    /// Cycles per call in each round, for at most the first 64 rounds. Each element is the smallest
+    /// sample of its round, rounded to four significant digits. The n-th rounds of all rows with
+    /// the same `alg`, `op`, `key_bits` and `len` were measured during the same period. An element
+    /// is null if its round has no result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("unit" = "cycles"))]
     pub rounds: Vec<Option<f64>>,
-    /// Time per call in each round: the smallest sample of the round, in the same format as
-    /// `rounds`.
+    /// Time per call in each round, in the same format as `rounds`. Each element is the smallest
+    /// sample of its round.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("unit" = "ns"))]
     pub rounds_ns: Vec<Option<f64>>,
@@ -225,30 +231,32 @@ pub struct Row {
 /// took turns in one process. Rows without a benchmark lack these fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Kunit {
-    /// With `--kunit`: throughput that the benchmark of the tree's KUnit suite reports. The value is
+    /// Throughput that the benchmark in the tree's KUnit suite reports (`--kunit`). The value is
     /// the median of 12 to 60 means, each over at most 10 MB. With `--quick`, or if the message is
-    /// shorter than 4096 bytes, there are two means; fewer if the run was stopped.
+    /// shorter than 4096 bytes, there are only two means. A run that was stopped may have fewer.
     #[schemars(extend("unit" = "10^6 bytes/s", "x-role" = "figure", "x-heading" = "KUnit, MB/s"))]
     pub kunit_mb_per_s: f64,
-    /// With `--kunit`: throughput of the row's calls, timed like the KUnit benchmark and alternately
-    /// with it. The value is a median of means. Usually lower than `mb_per_s`, which is calculated
-    /// from the best sample.
+    /// Throughput of the row's calls, timed by the method of the KUnit benchmark and in alternation
+    /// with that benchmark (`--kunit`). The value is a median of means. It is usually lower than
+    /// `mb_per_s`, which is calculated from the best sample.
     #[schemars(extend("unit" = "10^6 bytes/s", "x-role" = "figure", "x-heading" = "mean, MB/s"))]
     pub mean_mb_per_s: f64,
-    /// Throughput of the KUnit benchmark divided by that of the row's calls: the median over the
-    /// turns. Null if there are fewer than six turns. If the results differ by more than 2 %, a
-    /// second process repeats them; then this is the geometric mean of both processes' ratios.
+    /// Throughput of the KUnit benchmark divided by the throughput of the row's calls. Both are
+    /// measured in turn, and the value is the median of the ratios of all turns. If the throughputs
+    /// differ by more than 2 %, a second process repeats the measurement, and the value is the
+    /// geometric mean of the two processes' ratios. Null if there are fewer than six turns.
     #[schemars(extend(
         "x-role" = "figure",
         "x-heading" = "KUnit to Kiln",
         "x-interval" = ["kunit_ratio_low", "kunit_ratio_high"]
     ))]
     pub kunit_ratio: Option<f64>,
-    /// Lower end of the interval of `kunit_ratio`, nominally 95 %: turns are added until it shows
-    /// whether both agree within 2 %. If there were two processes, the lower of their two ends.
+    /// Lower end of the interval of `kunit_ratio`. The interval is only nominally a 95 % interval,
+    /// because turns are added until it shows whether the two throughputs agree within 2 %. If two
+    /// processes measured the ratio, this is the lower of their lower ends.
     pub kunit_ratio_low: Option<f64>,
-    /// Upper end of the interval of `kunit_ratio`. If there were two processes, the higher of their
-    /// two ends.
+    /// Upper end of the interval of `kunit_ratio`. If two processes measured the ratio, this is the
+    /// higher of their upper ends.
     pub kunit_ratio_high: Option<f64>,
 }
 
@@ -256,8 +264,8 @@ pub struct Kunit {
 /// fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AllThreads {
-    /// With `threads`: throughput of all threads together, `threads` times `mb_per_s`. Covers only
-    /// the time during which all threads ran.
+    /// Throughput of all threads together: `threads` times `mb_per_s`. Only the time during which
+    /// all threads ran is counted.
     #[schemars(extend(
         "unit" = "10^6 bytes/s",
         "x-role" = "figure",
@@ -276,9 +284,9 @@ pub struct AllThreads {
     /// Throughput of each thread in the sample with the highest total.
     #[schemars(extend("unit" = "10^6 bytes/s"))]
     pub thread_mb_per_s: Vec<f64>,
-    /// Clock frequency of a core while all threads ran, estimated with multiplication chains that
-    /// all cores run directly before and after each sample. The value is the mean over all cores
-    /// and the median over all samples.
+    /// Clock frequency of a core while all threads ran. It is estimated with chains of
+    /// multiplications that all cores run directly before and after each sample. The value is the
+    /// mean over all cores and the median over all samples.
     #[schemars(extend("unit" = "GHz", "x-role" = "figure", "x-heading" = "clock, GHz"))]
     pub core_ghz: f64,
 }
@@ -288,26 +296,27 @@ pub struct AllThreads {
 /// counters lack these fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CountedPerOp {
-    /// Core cycles per call, as counted by the CPU's cycle counter. The value is a median, whereas
-    /// `cycles_per_op` is the best sample.
+    /// Core cycles per call, as counted by the CPU's cycle counter. The value is a median over
+    /// rounds, whereas `cycles_per_op` is the best sample.
     #[schemars(extend(
         "unit" = "cycles",
         "x-role" = "figure",
         "x-heading" = "cycles per message, counted"
     ))]
     pub counted_cycles: f64,
-    /// Instructions per call.
+    /// Instructions per call, as counted by the CPU.
     #[schemars(extend("x-role" = "figure", "x-heading" = "instructions per message"))]
     pub counted_instructions: f64,
-    /// Mispredicted branches per call; null if the CPU does not count them.
+    /// Mispredicted branches per call, as counted by the CPU. Null if the CPU does not count them.
     #[schemars(extend("x-role" = "figure", "x-heading" = "branch misses per message"))]
     pub counted_branch_misses: Option<f64>,
-    /// Core cycles per tick of the TSC while the calls ran. Above 1, the core's clock was faster
-    /// than the TSC.
+    /// Core cycles per tick of the TSC while the calls ran. A value above 1 means that the core's
+    /// clock was faster than the TSC.
     #[schemars(extend("x-role" = "figure"))]
     pub clock_ratio: f64,
-    /// Cycles as estimated by multiplication chains, divided by the counted cycles of the same run;
-    /// 1 if the estimate is exact. Null if every estimate was disturbed.
+    /// Estimated cycles divided by the counted cycles of the same run. The estimate is made with
+    /// chains of multiplications; if it is exact, the value is 1. Null if every estimate was
+    /// disturbed.
     #[schemars(extend("x-role" = "figure"))]
     pub estimate_to_counted: Option<f64>,
 }
@@ -315,24 +324,24 @@ pub struct CountedPerOp {
 /// Events that the kernel counted for the measuring thread while the row's samples were measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Events {
-    /// CPU time of the thread.
+    /// CPU time that the measuring thread used while the row's samples were measured.
     #[schemars(extend("unit" = "ms"))]
     pub task_clock_ms: f64,
-    /// Number of times that the thread was switched out.
+    /// Number of times that the measuring thread was switched out.
     pub context_switches: u64,
-    /// Page faults of the thread.
+    /// Number of page faults of the measuring thread.
     pub page_faults: u64,
-    /// Number of times that the thread changed cores; null if the kernel does not let this process
-    /// count migrations.
+    /// Number of times that the measuring thread changed cores. Null if the kernel does not let
+    /// this process count migrations.
     pub migrations: Option<u64>,
 }
 
 /// A comparison of the row with the baseline's row, measured in interleaved pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Against {
-    /// With a baseline: cycles of this row divided by cycles of the baseline. The value is the
-    /// median over rounds in which both were measured alternately. Null if the baseline has no
-    /// result or the two rows have fewer than six rounds in common.
+    /// Cycles of this row divided by the cycles of the baseline. The value is the median over
+    /// rounds in which both were measured alternately. Null if the baseline has no result, or if
+    /// the two rows have fewer than six rounds in common.
     #[serde(deserialize_with = "there")]
     #[schemars(extend(
         "x-role" = "figure",
@@ -344,15 +353,16 @@ pub struct Against {
     pub ratio_low: Option<f64>,
     /// Upper end of the 95 % interval of `ratio`.
     pub ratio_high: Option<f64>,
-    /// With a baseline: time of this row divided by time of the baseline, from the same rounds as
-    /// `ratio`.
+    /// Time per call of this row divided by the time per call of the baseline, from the same rounds
+    /// as `ratio`. Null if `ratio` is null.
     pub time_ratio: Option<f64>,
     /// Lower end of the 95 % interval of `time_ratio`.
     pub time_ratio_low: Option<f64>,
     /// Upper end of the 95 % interval of `time_ratio`.
     pub time_ratio_high: Option<f64>,
-    /// `faster` or `slower` than the baseline both by cycles and by time; `disagree` if cycles and
-    /// time contradict each other; otherwise `same`; null without a ratio.
+    /// Result of the comparison with the baseline: `faster` or `slower` if both cycles and time
+    /// show it, `disagree` if cycles and time contradict each other, and `same` otherwise. Null if
+    /// `ratio` is null.
     #[schemars(with = "Option<String>", extend("x-role" = "figure"))]
     pub verdict: Option<Verdict>,
 }

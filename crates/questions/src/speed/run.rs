@@ -419,8 +419,9 @@ impl Run<'_> {
         row
     }
 
-    /// Returns two limits: the cycles of the AES rounds alone with this tier's vectors, and the
-    /// cycles of the serial chain of AES rounds in dependent calls.
+    /// Returns the minimum number of cycles that the AES rounds of a call take with this tier's
+    /// vectors. For dependent XTS calls, also returns the number of cycles that their serial chain
+    /// of AES rounds takes; the first value is then at least as large as the second.
     fn limit(&self, work: &Work, len: usize, candidate: &Candidate) -> (Option<f64>, Option<f64>) {
         let limits = &self.limits;
         let tier = candidate.tier.as_ref();

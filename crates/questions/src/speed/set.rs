@@ -24,8 +24,7 @@ pub(super) struct Table<'s> {
     layout: Layout,
 }
 
-/// Messages of one shape with their expected results, for the candidates that process such
-/// messages.
+/// Messages of one shape, their expected results, and the candidates that process them.
 pub(super) struct Set<'s> {
     pub messages: Messages,
     pub references: Vec<Reference<'s>>,
@@ -119,7 +118,8 @@ impl<'s> Table<'s> {
     fn fit(&self, messages: &mut Messages) {
         let alg = &self.work.spec.name;
         fit(alg, messages);
-        // chacha20poly1305_encrypt() in a tree's library uses only the last 8 bytes of the IV.
+        // chacha20poly1305_encrypt() in a tree's library uses only the last 8 bytes of the IV, so
+        // set the first 4 bytes to 0.
         let library = self.candidates.iter().any(|c| c.level == Level::Library);
         if library && alg.starts_with("rfc7539(") {
             messages.ivs_mut().for_each(|iv| iv[..4].fill(0));
@@ -179,7 +179,7 @@ fn fit(alg: &str, messages: &mut Messages) {
         .iter()
         .any(|name| alg.starts_with(name))
     {
-        // In ESP, the associated data ends with the IV, so copy the IV to its end.
+        // In ESP, the associated data ends with the IV, so copy the IV there.
         let prefix = messages.shape.prefix;
         for i in 0..messages.count() {
             let (iv, src) = messages.one_mut(i);

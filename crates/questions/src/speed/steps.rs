@@ -7,7 +7,7 @@ use super::row::Row;
 pub(super) struct Step {
     /// Index of the row with more cycles.
     pub row: usize,
-    /// Index of the row with fewer cycles. Its length may be the shorter or the longer one.
+    /// Index of the row with fewer cycles. This row may have the shorter or the longer length.
     pub neighbour: usize,
     /// Cycles of `row` divided by cycles of `neighbour`; at least 1.
     pub ratio: f64,

@@ -48,8 +48,8 @@ pub(super) static MORE: Part = Part {
     ..Part::USUAL
 };
 
-/// The survey part that measures a kernel tree's AES-XTS. Its first process spends most of its time
-/// building the tree.
+/// The survey part that measures a kernel tree's AES-XTS. The part's first process spends most of
+/// its time building the tree.
 pub(super) static TREE: Part = Part {
     name: "speed-tree",
     what: "the kernel tree",
@@ -93,8 +93,7 @@ const CIPHERS: [&str; 12] = [
     "sm3",
     "polyval",
 ];
-/// Time in seconds that it takes to measure one cipher, including the libraries, at the lengths in
-/// `LENS`.
+/// Seconds needed to measure one cipher at all lengths in `LENS`, including the libraries.
 const CIPHER_S: f64 = 0.4;
 
 /// Returns the number of additional ciphers that can be measured in `seconds`.

@@ -156,7 +156,7 @@ fn try_outcome(change: impl FnOnce(&mut Plan)) -> Result<Outcome<Row>, Error> {
 fn aeads_and_hashes_are_timed_and_faulty_ones_have_no_figure() {
     let outcome = outcome(|plan| plan.algs = vec!["toy-aead".into(), "toy-hash".into()]);
     assert!(outcome.failed);
-    // Three operations, two lengths, two candidates. The length 30 is left out, because the toys
+    // Three operations, two lengths, two candidates. Length 30 is left out, because the toys
     // accept only multiples of 8 bytes.
     assert_eq!(outcome.rows.len(), 3 * 2 * 2, "{:?}", outcome.rows);
     for row in &outcome.rows {
@@ -196,7 +196,8 @@ fn names_levels_and_latency_choose() {
     assert!(why.contains("--latency"), "{why}");
 }
 
-/// Runs Kiln's functions in one thread per core.
+/// Runs Kiln's functions in one thread per core, and checks that the total throughput is the sum of
+/// the threads' throughputs.
 #[test]
 fn several_threads_have_the_sum_of_their_rates() {
     let cores = Cores::choose(Threads::All).unwrap();
@@ -336,8 +337,9 @@ fn like_is_compared_with_like() {
         (function("asm", "linux-6.12.1"), 50.0),
         (together(function("jobs", "ipsec-mb-1.3.0")), 4.0),
         (together(function("many", KILN)), 8.0),
-        // The last two candidates do not count: a hash's block function does less work than a
-        // complete hash computation, and the requests to a tree are laid out in advance.
+        // The last two candidates must be ignored. The first is a hash's block function, which does
+        // less work than a complete hash computation. The second makes requests to the tree instead
+        // of calling one of its functions.
         (
             Candidate {
                 digest: Some(40),

@@ -150,8 +150,8 @@ fn cold_table(rows: &[&Row]) -> String {
     out
 }
 
-/// Formats one line per implementation and one column per length. Each block of lines has as many
-/// columns as fit.
+/// Formats tables with one line per implementation and one column per length. Lengths that do not
+/// fit in one table continue in the next.
 fn listed(rows: &[&Row], columns: &[&Row], lens: &[usize], tty: bool) -> String {
     let mut out = String::new();
     for part in lens.chunks(LENGTHS) {
@@ -288,7 +288,7 @@ fn part_of(rows: &[&Row], columns: &[&Row], lens: &[usize], tty: bool) -> String
     text(&table)
 }
 
-/// Formats the total throughput of all threads, and the clock of their cores.
+/// Formats the total throughput of all threads, and the clock frequency of a core.
 fn total(row: &Row) -> String {
     let all = row.all.as_ref();
     all.map_or("-".to_string(), |all| {
@@ -296,8 +296,8 @@ fn total(row: &Row) -> String {
     })
 }
 
-/// Formats a table with one line per length and one column per implementation. `text_of` formats
-/// the row for each cell.
+/// Formats a table with one line per length and one column per implementation. `text_of` converts a
+/// row to the text of its cell.
 fn by_column(
     rows: &[&Row],
     columns: &[&Row],

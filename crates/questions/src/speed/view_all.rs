@@ -1,4 +1,4 @@
-//! Formats the table in which `kiln speed` shows all algorithms.
+//! Formats the table of all algorithms that `kiln speed` prints.
 
 use kiln_question::table::figure;
 

@@ -144,9 +144,9 @@ pub struct TestArgs {
     /// Replay only case N of --suite; needs the --seed of the run in which it failed
     #[arg(long, value_name = "N", conflicts_with = "cases")]
     case: Option<u64>,
-    /// Number of random cases for each algorithm and set of ISA tiers (suites random and requests),
-    /// and for each algorithm and FPU policy (suites contexts and interrupted) [default: so many
-    /// that the total is about 17 million, or 0.9 million with --quick]
+    /// Number of random cases per algorithm. The suites random and requests run N cases for each
+    /// set of ISA tiers; the suites contexts and interrupted run N cases for each FPU policy
+    /// [default: chosen so that the total is about 17 million, or 0.9 million with --quick]
     #[arg(long, value_name = "N")]
     cases: Option<u64>,
     /// Test this Linux source tree, or a git revision of one, instead of Kiln's code. During the
@@ -156,10 +156,10 @@ pub struct TestArgs {
     /// With --tree: let testmgr run each random test N times [default: 100, as in the kernel]
     #[arg(long, value_name = "N", requires = "tree", value_parser = clap::value_parser!(u32).range(1..))]
     fuzz: Option<u32>,
-    /// With --tree: run only these oracles (docs/TREES.md explains them), or 'all' oracles: memory,
-    /// context, values, sequence, leaks, failures, fill, queues, sharing, registers, features,
-    /// bounds. Suites then run only if --suite names them. 'none' runs only suites [default: all
-    /// oracles; with --suite: none]
+    /// With --tree: check only these oracles, which are rules for all drivers (docs/TREES.md
+    /// explains them). LIST is all, none, or some of memory, context, values, sequence, leaks,
+    /// failures, fill, queues, sharing, registers, features, bounds. Unless LIST is none, suites
+    /// run only if --suite names them [default: all oracles; with --suite: none]
     #[arg(
         long = "oracle",
         value_name = "LIST",
@@ -167,8 +167,8 @@ pub struct TestArgs {
         requires = "tree"
     )]
     oracles: Vec<String>,
-    /// With --tree: a file that lists known findings (format: docs/TREES.md). They are still
-    /// printed, but they do not make the exit status 1
+    /// With --tree: read a list of known findings from this file (format: docs/TREES.md). Known
+    /// findings are still printed, but do not make the exit status 1
     #[arg(long, value_name = "FILE", requires = "tree")]
     known: Vec<PathBuf>,
     /// With --tree: let each oracle run more cases, and test every instance of each template

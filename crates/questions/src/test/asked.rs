@@ -1,5 +1,5 @@
-//! Creates the requests for the tests: random ones, and one of each form that must be accepted or
-//! rejected.
+//! Creates the requests for the tests: random requests, and a fixed list of request forms, some
+//! valid and some invalid.
 
 use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_kernel::fpu::Context;
@@ -12,7 +12,7 @@ use super::request::{Request, Twist};
 
 /// How many tag sizes are tried above the largest valid size.
 const BEYOND: usize = 8;
-/// Maximum length in bytes of the associated data that is tried.
+/// Longest associated data that is tried, in bytes.
 const ASSOCIATED: usize = 40;
 /// How many message lengths are tried, starting with 0.
 const LENS: usize = 130;
@@ -34,8 +34,7 @@ enum Form {
     Associated(usize),
     /// A nonce that begins with this byte, for CCM.
     Nonce(u8),
-    /// For CCM, a message whose length does not fit in the length field that the nonce leaves room
-    /// for.
+    /// For CCM, a message that is too long for a two-byte length field.
     TooLong,
     /// For decryption: an input (ciphertext and tag) of this length, which is too short to hold
     /// even the tag. For encryption: a plaintext of this length, which must be accepted.
@@ -172,14 +171,15 @@ fn judged(
 
 /// Creates random request number `n`. The number also determines the caller's context.
 pub(crate) fn random(judge: Impl, rng: &mut SplitMix64, n: u64) -> Result<Request, String> {
-    // Some messages span several pages, because lists of pieces are processed page by page.
+    // Make some messages span several pages, to test that lists of pieces are processed correctly
+    // across page boundaries.
     let pages = rng.one_in(32).then(|| 3800 + rng.below(9000));
     let mut message = Message::draw(judge, rng, pages);
     in_form(judge, &mut message, rng);
     let op = [Op::Encrypt, Op::Decrypt][rng.below(2)];
     let contexts = match judge.kind() {
         Kind::Hash => &CONTEXTS[..],
-        // Only hashes may be requested from a hardirq, the last of the contexts.
+        // Exclude the last context, the hardirq, in which only hashes may be requested.
         _ => &CONTEXTS[..3],
     };
     let forged = judge.kind() == Kind::Aead && op == Op::Decrypt && rng.one_in(8);

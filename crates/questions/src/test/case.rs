@@ -20,14 +20,14 @@ use super::suite::Suite;
 use super::vectors::{self, Vector};
 use super::{asked, wiped, wycheproof};
 
-/// Maximum lengths in bytes of the text and the key of a vector that fits in the guarded buffers.
+/// Longest text and longest key, in bytes, that a vector may have to fit in the guarded buffers.
 const LONGEST_VECTOR: (usize, usize) = (66_000, 8192);
 /// All lengths below this are tested.
 const EVERY_LENGTH: u64 = 520;
-/// For hashes, whose loops are long, all lengths below this are tested.
+/// The same limit for hashes. It is higher because their loops are long.
 const EVERY_LENGTH_OF_HASHES: u64 = 1100;
-/// Number of additional lengths to test around each of `STEPS`, the lengths at which the tiers'
-/// loops branch differently.
+/// Number of additional lengths to test around each length in `STEPS`. At these lengths, the loops
+/// of the tiers take different branches.
 const AROUND: u64 = 18;
 const STEPS: [u64; 17] = [
     640, 768, 896, 1024, 1280, 1400, 1408, 2016, 2048, 4032, 4080, 4928, 8064, 8160, 8192, 16384,
@@ -45,12 +45,12 @@ const PLACES: [(Place, bool); 4] = [
     (Place::At(1), false),
     (Place::End, true),
 ];
-/// Number of whole units in the message that the `splits` suite cuts in two. The length of the
-/// first part is a multiple of a unit.
+/// For ciphers and AEADs: number of whole units in the message that the `splits` suite cuts in two.
+/// Such a message can be cut only at a multiple of `unit(judge)` bytes.
 const UNITS: usize = 20;
 
-/// In the context suites, one in this many cases processes several messages in parallel, if an
-/// implementation of the algorithm supports this.
+/// In the context suites, one out of this many cases processes several messages in parallel, if any
+/// implementation of the algorithm can.
 const ONE_IN_PARALLEL: usize = 4;
 
 /// A test of an implementation, with the expected result.
@@ -66,7 +66,7 @@ pub enum Case {
         judged: Box<Judged>,
         /// Placement of the message and the result in memory.
         layout: Layout,
-        /// Source of the message, unless it is random.
+        /// Source of the message. `None` if the message is random.
         source: Option<String>,
     },
     /// A known answer that is too long for the guarded memory.
@@ -103,15 +103,15 @@ pub enum Case {
     },
     /// A request to the crypto API.
     Request {
-        /// The crypto API in which the driver is registered.
+        /// The crypto API that receives the request. `None` means the linked one.
         api: Option<&'static Api>,
         request: Box<Request>,
     },
     /// Several messages processed in parallel.
     Many {
         many: Box<Many>,
-        /// The case for implementations that have no function for several messages; `None` if
-        /// nothing is checked for them.
+        /// The case to run instead on implementations that cannot process several messages in
+        /// parallel. If `None`, such implementations are not checked.
         otherwise: Option<Box<Case>>,
     },
     /// A message whose tag is wrong from the start, and which must be rejected.
@@ -277,8 +277,8 @@ impl Case {
                 let sizes = judge.key_sizes();
                 // Use the longest key size and a medium one.
                 let size = [sizes.len() - 1, sizes.len() / 2][n as usize];
-                // Derive the key from the algorithm's name, too, so that no two algorithms use the
-                // same key at once.
+                // Derive the key also from the algorithm's name, so that algorithms tested at the
+                // same time use different keys.
                 let alg = family
                     .alg
                     .bytes()
@@ -387,7 +387,7 @@ impl Case {
                 None => (0, Ok(())),
             },
             Case::Many { many, otherwise } => {
-                // In the context suites, each implementation has one check per case.
+                // In the context suites, a case counts as one check for every implementation.
                 let checks = match otherwise {
                     Some(_) => 1,
                     None => many.messages.len() as u64,
@@ -455,7 +455,7 @@ fn message_case(judge: Impl, op: Op, message: Message, layout: Layout) -> Result
     })
 }
 
-/// Draws a random message. One in three is processed in pieces, the others in a single call.
+/// Draws a random message. One message in three is processed in pieces, the rest in a single call.
 fn drawn(family: &Family, rng: &mut SplitMix64, context: Context) -> Result<Case, String> {
     let judge = family.judge;
     let message = Message::draw(judge, rng, None);

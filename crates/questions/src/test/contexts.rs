@@ -41,9 +41,9 @@ const TRACED_MESSAGES: [(usize, Op); 4] = [
     (330, Op::Decrypt),
 ];
 
-/// Number of messages in the traced call that processes several messages, and their maximum length
-/// in units. With these values, all lanes are in use, and at least one lane receives a second
-/// message.
+/// For tracing calls that process several messages: the number of messages per call, and the
+/// maximum message length in units. With these values, all lanes are in use, and at least one lane
+/// receives a second message.
 const TRACED_TOGETHER: (usize, usize) = (34, 5);
 
 /// Size of a guest's message in bytes.
@@ -180,7 +180,7 @@ fn instructions(imp: Impl, cpu: &mut Cpu, bench: &mut Bench) -> io::Result<BTree
             let layout = Layout::at(Place::End, false);
             bench.check(imp, op, &message, &judged, &layout, Replay("kiln test", 0))
         });
-        // Ignore errors of this traced call, because wrong results are reported by the cases.
+        // Ignore errors from this traced call, because the cases report wrong results.
         drop(done);
     }
     for stream in 0..if imp.lanes().is_some() { 2 } else { 0 } {

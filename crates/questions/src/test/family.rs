@@ -18,8 +18,8 @@ pub struct Family {
     /// All usable implementations, tested or not. If a message is processed in pieces, the tested
     /// implementation may alternate with one of these.
     pub usable: Vec<Impl>,
-    /// The crypto API that receives the requests: the API linked into this program, unless another
-    /// build is tested.
+    /// The crypto API that receives the requests. `None` means the API linked into this program;
+    /// `Some` is used when another build is tested.
     pub api: Option<&'static Api>,
 }
 
@@ -54,8 +54,8 @@ impl Family {
     }
 }
 
-/// Returns the reference implementation of an algorithm: of the implementations that need no vector
-/// registers, the one with the lowest priority.
+/// Returns the reference implementation of an algorithm, which is the lowest-priority
+/// implementation that needs no vector registers.
 pub fn judge_of(alg: &str) -> Impl {
     let mut all = Impl::find_all(alg).into_iter();
     all.find(|i| i.tier() == Tier::Generic)

@@ -17,8 +17,8 @@ pub struct Judged {
     pub context: Vec<u8>,
 }
 
-/// Computes the result of `judge` for `message`. For the decryption of an authenticated message,
-/// `tag` is the tag to check.
+/// Computes the result of `judge` for `message`. When an authenticated message is decrypted, `tag`
+/// is the tag to check.
 pub fn judge(judge: Impl, op: Op, message: &Message, tag: &[u8]) -> Result<Judged, String> {
     let keyed = Keyed::new(judge, &message.key)
         .map_err(|_| format!("the judge refuses a key of {} bytes", message.key.len()))?;

@@ -12,8 +12,7 @@ use super::message::{bytes, Message};
 
 /// Maximum number of messages: enough for more than two rounds of the widest implementation.
 const MOST: usize = 80;
-/// Size in bytes of the unit in which maximum message lengths are given. Messages have at most 50
-/// units.
+/// Maximum message lengths are given in units of this many bytes. The largest maximum is 50 units.
 const UNIT: usize = 16;
 /// Maximum length in bytes of the text that a hash has absorbed before the messages.
 const MOST_SHARED: usize = 300;
@@ -28,8 +27,8 @@ pub struct Many {
     /// For a hash: the text that precedes each message. The hash state absorbs this text before the
     /// call.
     pub shared: Vec<u8>,
-    /// The expected results, one per message. For decryption with an AEAD, the tags are the ones
-    /// that are passed to the call, and the text of a forged message is zeros.
+    /// The expected results, one per message. For decryption with an AEAD, the tags are those
+    /// passed to the call, and the expected text of a forged message is all zeros.
     pub judged: Vec<Judged>,
     /// For each message, whether a bit of its tag is flipped.
     pub forged: Vec<bool>,

@@ -32,8 +32,8 @@ pub struct Plan {
     pub cases: u64,
     /// Number of requests to the drivers of each algorithm under each mask.
     pub requests: u64,
-    /// Number of cases with several messages at once, per algorithm under each mask that allows an
-    /// implementation that processes several messages at once.
+    /// Number of cases with several messages at once, per algorithm and mask. Applies only to masks
+    /// that allow an implementation that can process several messages at once.
     pub many: u64,
     /// Number of cases per algorithm under each policy.
     pub in_contexts: u64,
@@ -59,23 +59,23 @@ pub struct Plan {
     )
 )]
 pub struct Row {
-    /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`; `all` for messages
-    /// processed in interrupts.
+    /// Name of the algorithm in the kernel's crypto API, such as `xts(aes)`. `all` if the row is
+    /// about messages that were processed in interrupts.
     #[schemars(extend("x-role" = "key"))]
     pub alg: String,
-    /// Driver name of the implementation; `interrupts` for messages processed in interrupts,
-    /// followed by the shard if `--shard` divided the run.
+    /// Driver name of the implementation. `interrupts` if the row is about messages that were
+    /// processed in interrupts; with `--shard`, the shard's name is appended.
     #[serde(rename = "impl")]
     #[schemars(extend("x-role" = "key"))]
     pub implementation: String,
-    /// Name of the test suite, as `--suite` accepts it; `selection` for the test that checks which
-    /// driver is chosen; `all` if every suite was skipped.
+    /// Name of the test suite, as `--suite` accepts it. `selection` is the test that checks which
+    /// driver is chosen. `all` means that every suite was skipped.
     #[schemars(extend("x-role" = "key"))]
     pub suite: String,
-    /// The context from which the calls were made.
+    /// The context in which the calls were made, such as `task`, `softirq` or `hardirq`.
     #[schemars(extend("x-role" = "key"))]
     pub context: String,
-    /// The ISA tiers that were allowed, in the format of `KILN_TIERS`.
+    /// The ISA tiers that implementations were allowed to use, in the format of `KILN_TIERS`.
     #[schemars(extend("x-role" = "key"))]
     pub tiers: String,
     /// Number of test cases run.
@@ -87,7 +87,7 @@ pub struct Row {
     /// 1 if the suite was skipped, otherwise 0.
     #[schemars(extend("x-role" = "figure"))]
     pub skipped: u64,
-    /// Why the suite was skipped; null if the suite ran.
+    /// Reason why the suite was skipped. Null if the suite ran.
     #[schemars(extend("x-role" = "figure"))]
     pub reason: Option<String>,
     /// The first few failures. They are not part of the record.

@@ -43,7 +43,8 @@ pub struct Cut {
     pub aad: Vec<usize>,
     /// Lengths of the pieces of the text.
     pub text: Vec<usize>,
-    /// An implementation that alternates with the tested implementation.
+    /// The implementation that performs every second step; `None` if the tested implementation
+    /// performs all of them.
     pub other: Option<Impl>,
     /// Bit n is set if the state is moved to other memory after step n.
     pub moves: u64,
@@ -133,14 +134,15 @@ impl Message {
         message
     }
 
-    /// Changes the IV to one that the algorithm accepts. In some of these IVs, the counter is about
-    /// to overflow.
+    /// Adjusts the IV so that the algorithm accepts it and, in some cases, so that the counter soon
+    /// overflows.
     fn settle_iv(&mut self, imp: Impl, rng: &mut SplitMix64) {
         let iv = &mut self.iv;
         if rng.one_in(4) {
             let from = rng.below(iv.len() + 1);
             iv[from..].fill(0xff);
-            // The counter overflows immediately or, if its last byte is random, within 256 blocks.
+            // With 0xff in the last byte, the counter overflows at the first increment. In half of
+            // these IVs, randomize the last byte, so that the overflow occurs within 256 blocks.
             if let Some(last) = iv.last_mut().filter(|_| rng.one_in(2)) {
                 *last = rng.below(256) as u8;
             }
@@ -161,8 +163,8 @@ impl Message {
 }
 
 impl Cut {
-    /// Merges the last piece with the previous one if it is shorter than the algorithm's minimum
-    /// length, because no implementation would accept it.
+    /// Merges the last piece of the text into the one before it until it has at least the minimum
+    /// length of the algorithm. No implementation would accept a shorter last piece.
     pub(crate) fn settle(&mut self, imp: Impl) {
         while let [.., before, last] = self.text[..] {
             if last >= imp.shortest() {
@@ -213,8 +215,8 @@ pub(crate) fn bytes(rng: &mut SplitMix64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns a random length, which is usually short. Lengths at which code branches differently are
-/// more likely than lengths at which a loop merely repeats.
+/// Returns a random length, usually a short one. Favours lengths that make the code take different
+/// branches over lengths that only add loop iterations.
 fn length(rng: &mut SplitMix64) -> usize {
     if rng.one_in(4096) {
         return 4200 + rng.below(LONGEST - 4200 + 1);
@@ -248,10 +250,10 @@ fn pieces(len: usize, unit: usize, rng: &mut SplitMix64) -> Vec<usize> {
     pieces
 }
 
-/// Returns a random place. Half of all places are at a guard page, a quarter of them at the lower
-/// one, which testmgr's two-page buffers do not have. The other half is distributed like testmgr's
-/// offsets: a quarter in the last 128 bytes of a page, three eighths at offsets below 32, and the
-/// rest anywhere in a page.
+/// Returns a random place. One half of the places are adjacent to a guard page: three out of four
+/// of these to the upper one, and the rest to the lower one, which testmgr's two-page buffers do
+/// not have. The other half are distributed like testmgr's offsets: a quarter in the last 128 bytes
+/// of a page, three eighths at offsets below 32, and the rest anywhere in a page.
 fn place(rng: &mut SplitMix64) -> Place {
     if rng.one_in(2) {
         return match rng.below(4) {

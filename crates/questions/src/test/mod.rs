@@ -1,12 +1,12 @@
-//! Tests whether every implementation is correct. Known answers, invalid inputs and random messages
-//! are processed in memory with guard pages, under every mask of tiers and in every context. Each
-//! call is followed by a check of the registers.
+//! Tests the correctness of every implementation with known answers, invalid inputs and random
+//! messages. The buffers are surrounded by guard pages, the tests run under every mask of tiers and
+//! in every context, and the registers are checked after each call.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `args.rs` | the command |
 //! | `tree.rs` | a kernel tree's own self-tests (`--tree`) |
-//! | `constant_time/` | whether time depends on keys and texts (`--constant-time`) |
+//! | `constant_time/` | whether execution time depends on keys and texts (`--constant-time`) |
 //! | `message.rs` | a message, and its placement |
 //! | `judge.rs` | the expected result for a message |
 //! | `guard.rs` | a buffer between two guard pages, poisoned around the data |
@@ -21,13 +21,13 @@
 //! | `scatter.rs` | a request's memory: pieces, with poison between them |
 //! | `request.rs` | a request to the crypto API |
 //! | `asked.rs` | the requests that the tests make |
-//! | `many.rs` | messages that are processed in parallel |
+//! | `many.rs` | messages processed in parallel |
 //! | `wiped.rs` | keys of freed transforms |
 //! | `suite.rs` | the suites |
 //! | `case.rs` | one case of a suite, drawn from (suite, seed, number) alone |
 //! | `family.rs` | an algorithm: the implementations to test, and the reference implementation |
-//! | `run.rs` | many cases on many threads, with the same result for any number of threads |
-//! | `contexts.rs` | cases on emulated CPUs, with interrupts |
+//! | `run.rs` | runs cases on many threads, with the same result for any number of threads |
+//! | `contexts.rs` | runs cases on emulated CPUs, with interrupts |
 //! | `selection.rs` | which implementation is chosen |
 //! | `tally.rs` | cases and failures |
 //! | `masks.rs` | all suites under each mask of tiers and each policy, as rows |

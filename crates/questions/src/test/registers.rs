@@ -81,8 +81,8 @@ impl Registers {
     }
 
     /// Returns the function that makes a call and records the registers, and the address where it
-    /// records them. Set `simd` if the call is inside a section, where the tested function may use
-    /// the vector registers.
+    /// records them. Set `simd` if the call is made inside an FPU section, so that the function may
+    /// use the vector registers.
     pub(super) fn through(&mut self, simd: bool) -> (Through, *mut c_void) {
         self.width = match simd {
             true if is_x86_feature_detected!("avx512f") => 2,
@@ -365,8 +365,8 @@ mod tests {
     fn call(offender: unsafe extern "C" fn(), simd: bool) -> Result<u64, String> {
         let mut registers = Registers::new();
         let call = Call {
-            // SAFETY: the checker or the end of the section restores every register that a faulty
-            // function breaks.
+            // SAFETY: every register that a faulty function corrupts is restored, either by the
+            // checker or at the end of the section.
             function: unsafe { Function::new(offender as *const c_void, simd) },
             scalar: None,
             args: [1, 2, 3, 4, 5, 6, 7, 8, 9],
@@ -377,8 +377,8 @@ mod tests {
         // SAFETY: all arguments are plain numbers, and the functions do not use them as addresses.
         let returned = unsafe { call.make() }.expect("a task may call anything");
         let fcw = registers.fcw;
-        // SAFETY: the operands are valid control words. They replace those that the faulty function
-        // may have set outside a section.
+        // SAFETY: the operands are the control words from before the call, so they are valid. A
+        // faulty function that was called outside a section may have changed them.
         unsafe {
             std::arch::asm!("emms", "fldcw [{}]", "ldmxcsr [{}]",
                 in(reg) &fcw, in(reg) &registers.mxcsr);

@@ -14,7 +14,7 @@ use super::many::Many;
 use super::message::Message;
 use super::scatter::{divide, Piece, Scattered};
 
-/// Content of each destination byte before the request.
+/// Initial value of every destination byte.
 const UNWRITTEN: u8 = 0x5c;
 /// The return value that means success.
 const DONE: Errno = Errno(0);
@@ -32,11 +32,12 @@ pub enum Twist {
     BadKey(usize),
     /// An invalid tag size is set.
     BadTag(usize),
-    /// Associated data, including the IV at its end, has this length, which IPsec does not allow.
+    /// The associated data has this length, which IPsec does not allow. The length includes the IV
+    /// at the end.
     BadAssociated(usize),
     /// The input (ciphertext and tag) has this length, which is too short to hold even the tag.
     ShorterThanTag(usize),
-    /// The message itself is invalid: its length or its IV.
+    /// The message has an invalid length or an invalid IV.
     Message,
     /// The source is one byte too short.
     ShortSource,
@@ -84,8 +85,8 @@ impl Desk {
         ]
     }
 
-    /// Places the messages of one parallel call at random addresses, in any order. Returns the
-    /// sources and the destinations.
+    /// Places the messages of one parallel call at random addresses and in random order. Returns
+    /// the sources and the destinations.
     pub(crate) fn side_by_side(&mut self, many: &Many) -> (Vec<Piece>, Vec<Piece>) {
         let mut rng = SplitMix64::stream(many.rng, 0);
         let lens: Vec<usize> = many.messages.iter().map(|m| m.text.len()).collect();
@@ -210,7 +211,8 @@ impl Desk {
             _ => from.len() - assoc.len(),
         };
         let wants = assoc.len() + message.text.len() + if decrypt { 0 } else { tag.len() };
-        // In one request in four, make the lists longer than needed, which must do no harm.
+        // In one out of four requests, make the lists longer than needed. The driver must ignore
+        // the extra bytes.
         let more = if rng.one_in(4) { 1 + rng.below(40) } else { 0 };
         let in_place = rng.one_in(2);
         let short = |twist| usize::from(request.twist == twist);

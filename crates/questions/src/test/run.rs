@@ -42,8 +42,9 @@ pub struct Part {
 }
 
 impl Job {
-    /// Creates a job that consists of the cases `cases` of `suite`. If `cases` is `None`, the job
-    /// contains all cases of a suite with a fixed list. The replay commands begin with `tiers`.
+    /// Creates a job that runs the cases of `suite` whose numbers are in `cases`. If `cases` is
+    /// `None`, `suite` must have a fixed list of cases, and the job runs all of them. The replay
+    /// commands begin with `tiers`.
     pub fn new(
         family: Family,
         suite: Suite,
@@ -90,7 +91,8 @@ impl Job {
         (self.cases.end - self.cases.start) * self.family.subjects.len() as u64
     }
 
-    /// Returns the contexts in which the job calls the tested code, in turn.
+    /// Returns the contexts in which the job calls the tested code. Consecutive cases cycle through
+    /// them.
     fn contexts(&self) -> &'static [Context] {
         match self.suite.policy() {
             Some(_) => &CONTEXTS,
@@ -193,8 +195,8 @@ impl Share<'_> {
 }
 
 /// Runs `jobs` on `threads` threads. Each thread runs `worker`, which must run each job of its
-/// share exactly once and in order. `tell` is called on the current thread, with the parts of each
-/// job, in the order of the jobs.
+/// share exactly once and in order. The current thread calls `tell` once for each job, in the order
+/// of `jobs`, and passes it the parts of that job.
 pub(crate) fn run(
     jobs: &[Job],
     threads: usize,

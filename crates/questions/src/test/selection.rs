@@ -16,9 +16,9 @@ pub fn expected(alg: &str, mask: &[Tier]) -> Option<String> {
     RANKINGS.iter().find_map(found)
 }
 
-/// Returns the implementation that must be chosen according to one file. A block has lines `alg =
-/// NAME` for the algorithms that share a ranking, followed by lines `TIER = END`. The last line
-/// with an allowed tier applies: the driver whose name ends in `-END` must be chosen.
+/// Does the same as [`expected`], but for a single file. Each block of the file begins with a line
+/// `alg = NAME` for every algorithm that shares the ranking, followed by lines `TIER = END`. The
+/// last line whose tier is in `mask` applies: the driver whose name ends in `-END` must be chosen.
 ///
 /// # Panics
 /// Panics if the file is malformed.

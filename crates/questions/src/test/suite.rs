@@ -19,29 +19,30 @@ pub enum Suite {
     /// Messages of every length.
     Lengths,
     /// A message that is cut in two at every position in turn. Between the two parts, the state is
-    /// moved to other memory. The tested implementation processes the message alone, or alternates
-    /// with each usable implementation in turn.
+    /// moved to other memory. Each cut is tested with the tested implementation alone, and with the
+    /// tested implementation alternating with each usable one.
     Splits,
     /// Messages with a flipped bit in the tag or another part.
     Forgeries,
     /// Requests to the crypto API whose memory is divided into pieces. The results are compared
-    /// with the reference implementation.
+    /// with those of the reference implementation.
     Requests,
-    /// Valid and invalid requests with every tag size, nonce, message length and length of
-    /// associated data.
+    /// Valid and invalid requests to the crypto API. Each request varies one property, such as the
+    /// tag size, the message length, the length of the associated data, or the nonce.
     Refusals,
-    /// Messages processed in parallel, each compared with the reference implementation.
+    /// Messages processed in parallel. Each result is compared with that of the reference
+    /// implementation.
     Many,
     /// The keys of crypto API transforms, which must not remain in memory after the transforms are
     /// freed.
     Wiped,
-    /// Random messages, compared with the reference implementation.
+    /// Random messages. The results are compared with those of the reference implementation.
     Random,
     /// Random messages in every context under an FPU policy, on all CPUs at once, with timer
     /// interrupts.
     Contexts(Policy),
-    /// Random messages in every context under an FPU policy, on one CPU, with interrupts before
-    /// random instructions of the sections.
+    /// Random messages in every context under an FPU policy, on one CPU, with interrupts injected
+    /// before randomly selected instructions in FPU sections.
     Interrupted(Policy),
 }
 

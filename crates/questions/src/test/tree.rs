@@ -75,8 +75,8 @@ fn known_findings(files: &[PathBuf], version: &Version) -> Result<Known, Error> 
     }
 }
 
-/// Builds the tree in this directory, tests it and prints KTAP. A child process only executes the
-/// order from its parent.
+/// Builds the tree in this directory, tests it and prints KTAP. In a child process, only carries
+/// out the parent's order (`session.child`).
 pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> Result<Exit, Error> {
     if let Some(order) = &session.child {
         match (&order.kunit, &order.oracle) {
@@ -116,7 +116,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     };
     let takes_driver = |name: &str| session.share.takes(&format!("driver {name}"));
     let of_drivers = kinds.testmgr || kinds.contexts;
-    // Only testmgr and the tests in contexts need the drivers.
+    // Only the suites `testmgr` and `contexts` need the drivers.
     let outcome = match of_drivers && touched.as_ref().is_none_or(Touched::has_drivers) {
         true => kiln_tree::test(&plan, built, &arguments, args.fuzz)?,
         false => built.untested(),
@@ -147,9 +147,9 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     // suites test the library's functions, too.
     let asked_for = args.suites.iter().any(|s| s == "library");
     let with_library = kinds.library && (touched.is_none() || asked_for);
-    // If no driver implements any of the named algorithms, each name is either that of a library
-    // function or misspelt. Every shard then tests the library, so that every shard can detect
-    // misspelt names.
+    // If no driver implements any of the named algorithms, each name is either misspelt or the name
+    // of a library function. In that case, every shard tests the library, because a shard that does
+    // not test it cannot detect misspelt names.
     let is_driver = |row: &kiln_tree::Row| named(row.alg.as_deref().unwrap_or(""));
     let divided = args.algs.is_empty() || asked_for || outcome.rows.iter().any(is_driver);
     let checked = match with_library && (!divided || session.share.takes("library")) {
@@ -345,9 +345,9 @@ impl Kinds {
     }
 }
 
-/// Formats notes about what the oracles did, and about the drivers that they could not examine. The
-/// reasons are given for drivers of the algorithms `algs`, or for all drivers if no algorithm is
-/// named and `thorough` is set.
+/// Formats notes about what the oracles did, and about the templates and drivers that they could
+/// not examine. The notes explain why these were not examined if they belong to one of the
+/// algorithms `algs`, or if `algs` is empty and `thorough` is set.
 fn oracle_notes(found: &Found, algs: &[String], thorough: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if found.subjects == 0 {
@@ -393,8 +393,8 @@ fn oracle_notes(found: &Found, algs: &[String], thorough: bool) -> Vec<String> {
     notes
 }
 
-/// Returns whether `name` is a template or driver that implements the algorithm that a user called
-/// `alg`.
+/// Returns whether `name` is `alg` itself, a driver named after it (`alg` followed by `-`), or one
+/// of the names that `alg` is composed of, such as `gcm` in `gcm(aes)`.
 fn is_made_of(alg: &str, name: &str) -> bool {
     let implements = name
         .strip_prefix(alg)

@@ -17,7 +17,7 @@ use super::message::{Answer, Message};
 pub struct Vector {
     /// The algorithm's name in the kernel.
     pub alg: String,
-    /// The file that contains the answer, and the source of the answer.
+    /// The file that contains the vector, and the source that the vector was taken from.
     pub name: String,
     /// The message to encrypt or digest.
     pub message: Message,

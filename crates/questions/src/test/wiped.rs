@@ -3,7 +3,7 @@
 use kiln_kernel::cipher::{Context, Impl};
 use kiln_kernel::crypto::{memory_holds, Transform};
 
-/// Maximum number of word pairs of a context that are searched for in memory.
+/// Maximum number of word pairs from one context to search for in memory.
 const LOOKED_FOR: usize = 4;
 
 /// Sets a key, frees the transform, and checks that neither the key nor the context derived from it
@@ -75,8 +75,8 @@ fn patterns(imp: Impl, key: &[u8], context: &[u8]) -> Result<Vec<[u64; 2]>, Stri
 mod tests {
     use super::*;
 
-    /// While another transform of the same algorithm is in memory, the algorithm's constants in
-    /// that transform must not be mistaken for the freed key.
+    /// Another transform of the same algorithm remains in memory during the check. The constants in
+    /// its context must not be mistaken for the freed key.
     #[test]
     fn constants_of_the_algorithm_are_nobodys_key() {
         for imp in Impl::all()
@@ -98,7 +98,8 @@ mod tests {
     #[test]
     fn a_key_that_is_left_is_found() {
         let imp = Impl::find_all("ctr(aes)")[0];
-        // The test above may run at the same time, and must not have parts of this key in memory.
+        // Use a key that differs from those of the test above, which may run at the same time and
+        // would otherwise have parts of this key in memory.
         let key: Vec<u8> = (1..=32).map(|i| i * 5 + 1).collect();
         let context = Context::new(imp, &key).unwrap();
         let context = &context.bytes()[..imp.context_size()];

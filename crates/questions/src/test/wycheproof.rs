@@ -48,8 +48,8 @@ fn takes(imp: Impl, test: &Test) -> bool {
         && match imp.kind() {
             Kind::Skcipher => true,
             Kind::Aead => imp.tag_sizes().contains(&m.tag_size),
-            // Skip truncated MACs. The functions of a hash return the whole MAC; it is truncated by
-            // the code that compares MACs.
+            // Skip truncated MACs, because the functions of a hash always return the whole MAC. The
+            // code that compares MACs truncates it.
             Kind::Hash => test.vector.tag.len() == imp.digest_size(),
         }
         && m.text.len() >= imp.shortest()
@@ -138,8 +138,8 @@ fn aeads(name: aead::TestName, iv: &dyn Fn(&[u8]) -> Option<Vec<u8>>) -> Vec<Tes
         .collect()
 }
 
-/// Converts the tests with valid MACs. Tests with wrong MACs are left out, because the functions of
-/// a hash do not compare MACs; the callers of these functions do.
+/// Converts the tests with valid MACs. Tests with wrong MACs are left out, because MACs are
+/// compared by the callers of a hash's functions, not by the functions themselves.
 fn macs(name: mac::TestName) -> Vec<Test> {
     let set = mac::TestSet::load(name).expect("the crate's own data");
     let mut tests = Vec::new();

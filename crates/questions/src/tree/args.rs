@@ -40,8 +40,8 @@ Examples:
 See also:
   docs/TREES.md")]
 pub struct TreeArgs {
-    /// A Linux source tree, or a git revision: HEAD~1 for the current repository, DIR@HEAD~1 for
-    /// the repository in DIR
+    /// Linux source tree, or a git revision of one, such as HEAD~1 (in the current repository) or
+    /// DIR@HEAD~1 (in the repository DIR)
     #[arg(value_name = "DIR|REV")]
     dir: PathBuf,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Copies the repository, so that tests can add something to it.
+//! Copies the repository, so that tests can make changes in the copy.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -35,15 +35,15 @@ impl IpsecMb {
             let mut right = true;
             let mut done = |job: *mut Job| {
                 if !job.is_null() {
-                    // SAFETY: the manager has returned this job as complete, and `keep_tag` set its
-                    // tags if the job opens a message.
+                    // SAFETY: the manager has returned this job. If the job decrypts an AEAD
+                    // message, `keep_tag` has set the addresses of both tags.
                     right &= unsafe { is_right(&*job, open, &shape) };
                 }
             };
             let told = call_each(m, calls, |c| {
                 // SAFETY: the manager provides a job to fill in, and the pointers in the job stay
                 // valid until the manager returns it. At most 256 jobs are in flight, and `made`
-                // has 256 tags.
+                // has room for 256 tags.
                 unsafe {
                     let job = next(at);
                     *job = template;
@@ -70,8 +70,9 @@ impl IpsecMb {
         }))
     }
 
-    /// Submits bursts of `batch` jobs without checks, then flushes. `batch` is at most [`BATCH`]. A
-    /// job that is reused keeps the fields that are the same for all messages.
+    /// Submits bursts of `batch` jobs without checks, then flushes. `batch` is at most [`BATCH`].
+    /// The template is copied only to jobs that do not contain it yet. In other jobs, only the
+    /// fields that differ between messages are set.
     pub(super) fn bursts(&self, work: &Work, batch: usize) -> Result<Run<'static>, String> {
         let manager = self.manager()?;
         let keys = Keys::new(&manager, work)?;
@@ -94,16 +95,16 @@ impl IpsecMb {
             let mut ring = [null_mut::<Job2>(); BATCH];
             let (mut have, mut filled) = (0, 0);
             let mut back = |ring: &[*mut Job2; BATCH], n: usize| {
-                // SAFETY: the manager has returned these jobs as complete, and `keep_tag` set their
-                // tags if the jobs open messages.
+                // SAFETY: the manager has returned these jobs. If they decrypt AEAD messages,
+                // `keep_tag` has set the addresses of both tags in each job.
                 right &= ring[..n]
                     .iter()
                     .all(|&job| unsafe { is_right(&(*job).job, open, &shape) });
             };
             let told = call_each(m, calls, |c| {
                 // SAFETY: the manager provides jobs to fill in, and the pointers in them stay valid
-                // until the manager returns the jobs. The manager has 256 jobs and does not provide
-                // a job that is in flight, so 256 tags in `made` are enough.
+                // until the manager returns the jobs. The manager has 256 jobs and never provides
+                // one that is in flight, so room for 256 tags in `made` is enough.
                 unsafe {
                     if filled == have {
                         filled = 0;
@@ -151,8 +152,9 @@ impl IpsecMb {
         }))
     }
 
-    /// Submits arrays of `batch` jobs without checks. `batch` is at most [`BATCH`]. Each job has
-    /// either a cipher or a hash, and all jobs are complete when the call returns.
+    /// Submits arrays of `batch` jobs without checks. `batch` is at most [`BATCH`]. Each job uses
+    /// either a cipher or a hash, not both. When the library returns, all jobs in the array are
+    /// complete.
     pub(super) fn arrays(&self, work: &Work, batch: usize) -> Result<Run<'static>, String> {
         let manager = self.manager()?;
         let keys = Keys::new(&manager, work)?;
@@ -209,11 +211,11 @@ fn judge(right: bool) -> Result<(), String> {
     }
 }
 
-/// Returns whether a returned job is complete and, if it opens a message, whether the tag is
-/// correct. The library leaves it to the caller to compare the tags.
+/// Returns whether a job has succeeded. If `open` is set, the job decrypts an AEAD message, and the
+/// computed tag must equal the received one. The library leaves this comparison to the caller.
 ///
 /// # Safety
-/// If the job opens a message, [`keep_tag`] must have set the job's tags.
+/// If `open` is set, [`keep_tag`] must have set the addresses of both tags in the job.
 #[inline(always)]
 unsafe fn is_right(job: &Job, open: bool, shape: &Shape) -> bool {
     job.status == STATUS_COMPLETED
@@ -236,7 +238,7 @@ unsafe fn keep_tag(job: &mut Job, call: &Call, shape: &Shape, made: &mut [u8; 16
     job.user_data = unsafe { call.tag_to_open(shape.len) }.cast_mut().cast();
 }
 
-/// Sets a job's pointers to the parts of a message.
+/// Stores the addresses and lengths of a message's parts in a job.
 ///
 /// # Safety
 /// The pointers in `call` must be valid for this shape.
@@ -334,7 +336,7 @@ impl Keys {
     }
 }
 
-/// Creates a job in which the fields that all jobs of this work share are filled in.
+/// Creates a job and fills in all fields that are the same for every message.
 fn template(work: &Work, keys: &Keys) -> Result<Job, String> {
     let encrypt = work.op != Op::Decrypt;
     let mut job = Job {

@@ -52,7 +52,8 @@ pub(super) const SHA512_ONE_BLOCK: usize = 192;
 pub(super) const SHA1: usize = 208;
 pub(super) const SHA256: usize = 224;
 pub(super) const SHA512: usize = 240;
-/// Offset of the function for 128-bit keys. The functions for 192 and 256 bits follow it.
+/// Offset of the pointer to the function for 128-bit keys. The pointers for 192-bit and 256-bit
+/// keys come next.
 pub(super) const GCM_ENC: usize = 256;
 pub(super) const GCM_DEC: usize = 280;
 pub(super) const GCM_PRE: usize = 448;
@@ -291,7 +292,7 @@ mod tests {
         };
         match build(&text) {
             Ok((true, _)) => {
-                // Control: a wrong offset is detected.
+                // Control: check that a wrong offset is detected.
                 let (good, _) = build(&(text + "SAME(offsetof(IMB_MGR, ghash), 0);\n")).unwrap();
                 assert!(!good);
             }

@@ -78,8 +78,8 @@ impl Param {
         return_size: 0,
     };
 
-    /// Creates a string parameter. The constant 4 is `OSSL_PARAM_UTF8_STRING`, and the largest size
-    /// is `OSSL_PARAM_UNMODIFIED`.
+    /// Creates a string parameter. The data type 4 is `OSSL_PARAM_UTF8_STRING`, and the return size
+    /// `usize::MAX` is `OSSL_PARAM_UNMODIFIED`.
     pub(super) fn text(key: &CStr, value: &CStr) -> Param {
         Param {
             key: key.as_ptr(),

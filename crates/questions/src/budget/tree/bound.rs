@@ -47,11 +47,11 @@ fn is_step(step: usize, sections: &mut dyn FnMut(usize) -> Option<u64>) -> Optio
     Some(true)
 }
 
-/// Lengthens a step that [`find_step`] has underestimated. This happens when a message has two
-/// kinds of sections whose ends alternate: [`find_step`] sees the number of sections rise at the
-/// end of either kind. The step is doubled for as long as the longest section of a 32-step message
-/// is nearly twice that of a one-step message. `longest` returns the length of the longest section
-/// of a call, in any unit.
+/// Corrects a step that [`find_step`] has underestimated. This happens when a message has two kinds
+/// of sections whose ends alternate, because the number of sections then rises at the end of each
+/// section of either kind. The step is doubled for as long as the longest section of a 32-step
+/// message is nearly twice as long as that of a one-step message. `longest` returns the length of
+/// the longest section of a call, in any unit.
 pub(super) fn settle(mut step: usize, longest: &mut dyn FnMut(usize) -> Option<u64>) -> usize {
     while step < MOST {
         let (Some(short), Some(long)) = (longest(step), longest(32 * step)) else {

@@ -3,11 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One function that a kernel tree's library exports, at one message length: how long its FPU
-/// sections disable preemption and softirqs. The call is repeated, and every section is timed.
-/// Because disturbances only lengthen sections, the time of a call's n-th section is the shortest
-/// time measured for it in all repetitions; `section_us` is the longest of these times. Functions
-/// that do not open a section have no rows.
+/// FPU sections of one function that a kernel tree's library exports, at one message length. The
+/// rows show how long these sections disable preemption and softirqs. The call is repeated, and
+/// every section is timed. Because disturbances only lengthen sections, Kiln keeps the shortest
+/// time measured for each section of the call; `section_us` is the longest of these times.
+/// Functions that open no FPU section have no rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(
     rename = "budget-tree",
@@ -29,20 +29,21 @@ use serde::{Deserialize, Serialize};
     )
 )]
 pub(in crate::budget) struct Row {
-    /// Name of the function, such as `sha256`. A name that ends in `_update` stands for a series of
-    /// calls that hashes a message in two halves.
+    /// Name of the function, such as `sha256`. A name that ends in `_update` means a series of
+    /// calls that hash a message in two halves.
     #[schemars(extend("x-role" = "key"))]
     pub function: String,
     /// Algorithm, such as `sha256`.
     #[schemars(extend("x-role" = "key"))]
     pub alg: String,
-    /// `encrypt`, `decrypt`, `crypt` (the same in both directions), `digest` or `derive`.
+    /// Operation: `encrypt`, `decrypt`, `crypt` (encryption and decryption are the same), `digest`
+    /// or `derive`.
     #[schemars(extend("x-role" = "key"))]
     pub op: String,
-    /// The kernel tree with its version.
+    /// Kernel tree and its version, such as `linux-6.15`.
     #[schemars(extend("x-role" = "key"))]
     pub provider: String,
-    /// The configuration that the tree was built with.
+    /// Configuration that the kernel tree was built with.
     #[schemars(extend("x-role" = "key"))]
     pub config: String,
     /// Size of a message.
@@ -50,8 +51,8 @@ pub(in crate::budget) struct Row {
     pub bytes: u64,
     /// The highest ISA tier that the tree was allowed to use.
     pub tier: String,
-    /// Length of the longest FPU section of a call. For each section, the shortest length measured
-    /// in all repetitions is used.
+    /// Length of the longest FPU section in a call. To exclude disturbances, the length of each
+    /// section is the shortest one measured in all repetitions of the call.
     #[schemars(extend(
         "unit" = "µs",
         "x-role" = "main",
@@ -60,8 +61,8 @@ pub(in crate::budget) struct Row {
         "x-benchmark" = "real_time"
     ))]
     pub section_us: f64,
-    /// Lower end of the interval of `section_us`. The interval extends to either side by the range
-    /// of the longest sections in the five best calls.
+    /// Lower end of the interval of `section_us`. The interval extends to both sides by the spread
+    /// of the longest section's length over the five best calls.
     #[schemars(extend("unit" = "µs"))]
     pub section_low: f64,
     /// Upper end of the interval of `section_us`.
@@ -71,26 +72,27 @@ pub(in crate::budget) struct Row {
     pub repetitions: u64,
     /// Number of measured calls in which the host took the CPU away during a section.
     pub stolen: u64,
-    /// Sections per call. This number is exact.
+    /// Number of FPU sections per call. All calls have the same number.
     #[schemars(extend("x-role" = "main", "x-heading" = "sections per call"))]
     pub sections_per_call: u64,
-    /// Size of a message divided by its number of sections.
+    /// Average number of bytes per section: `bytes` divided by `sections_per_call`.
     #[schemars(extend("unit" = "bytes", "x-role" = "figure", "x-heading" = "bytes per section"))]
     pub bytes_per_section: f64,
     /// Throughput of the fastest call.
     #[schemars(extend("unit" = "MB/s", "x-role" = "figure", "x-heading" = "MB/s", "x-better" = "more"))]
     pub mb_per_s: f64,
-    /// Message length beyond which the longest section does not grow; null if it grows with the
-    /// message. All rows of a function have the same value.
+    /// Message length beyond which the longest section does not grow further. All rows of a
+    /// function have the same value. Null if the section keeps growing with the message, or if this
+    /// cannot be determined from the measured lengths.
     #[schemars(extend("unit" = "bytes", "x-role" = "main", "x-heading" = "bound, bytes"))]
     pub bound: Option<u64>,
-    /// Median time from a timer interrupt to the start of the softirq that it raises, while a task
-    /// calls the function repeatedly and interrupts occur at random moments. Null at lengths where
-    /// this is not measured.
+    /// Median time from a timer interrupt to the start of the softirq that it raises. The
+    /// interrupts occur at random moments while a task calls the function repeatedly. Measured only
+    /// at the shortest and the longest message length; null at other lengths.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "softirq delay µs p50"))]
     pub delay_us_p50: Option<f64>,
-    /// Maximum time from a timer interrupt to the start of the softirq that it raises, including
-    /// any time for which the host took the CPU away.
+    /// Maximum time from a timer interrupt to the start of the softirq that it raises. Includes any
+    /// time during which the host took the CPU away. Null if `delay_us_p50` is null.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "softirq delay µs max"))]
     pub delay_us_max: Option<f64>,
     /// Number of interrupts whose delay was measured.

@@ -22,7 +22,7 @@ use super::wanted::Wanted;
 
 /// Number of calls per length, without and with --quick.
 const REPETITIONS: (u64, u64) = (15, 5);
-/// Milliseconds during which interrupts raise softirqs, without and with --quick.
+/// Time in milliseconds for measuring softirq delays at one length, without and with --quick.
 const MILLIS: (u64, u64) = (200, 50);
 /// Interrupts per second. Each interrupt's delay is recorded separately, even if several occur
 /// during one section.
@@ -30,9 +30,9 @@ const RATE: f64 = 2_000.0;
 /// Maximum number of sections per call whose lengths are recorded: two for each 16-byte block of
 /// the longest message.
 const KEPT: usize = 1 << 21;
-/// Length in bytes of a message that is used to find out whether a function opens sections. If it
-/// opens none for this message, for a message of a sixteenth of this length, and for the shortest
-/// requested message, it is assumed never to open one.
+/// Length in bytes of a message that is used to find out whether a function opens sections. A
+/// function is assumed never to open one if it opens none for this message, for a message a
+/// sixteenth as long, and for the shortest requested message.
 const TRIED: usize = 64 << 10;
 /// Number of bytes in the buffer after a message, for a tag or a digest.
 const BEHIND: usize = 256;
@@ -210,7 +210,7 @@ fn measure(
     order: &Order,
 ) -> Result<Vec<Row>, Unmeasured> {
     let lengths = bench.lengths(&wanted.lengths);
-    // Warm up tables and code, and determine whether the function opens sections at all.
+    // Warm up the caches, and determine whether the function opens sections at all.
     let mut opens = false;
     for len in [bench.taken(TRIED), bench.taken(TRIED / 16)]
         .into_iter()
@@ -268,8 +268,8 @@ struct Called {
 struct Bench<'a> {
     function: &'a Function,
     keyed: Keyed,
-    /// If the measured function decrypts and checks a tag: the function that encrypts the messages
-    /// for it.
+    /// If the measured function decrypts messages and checks their tag, this is the function that
+    /// encrypts them.
     encrypts: Option<Keyed>,
     iv: Vec<u8>,
     src: Pages,
@@ -402,8 +402,8 @@ impl<'a> Bench<'a> {
         host.cpu.least_sections().iter().max().copied()
     }
 
-    /// Returns the delays of softirqs that are raised while the function is called repeatedly, in
-    /// TSC ticks.
+    /// Calls the function repeatedly while softirqs are raised, and returns the delays of the
+    /// softirqs in TSC ticks.
     fn delays(
         &mut self,
         host: &mut Host,
@@ -435,8 +435,8 @@ impl<'a> Bench<'a> {
             rounds: called.iter().map(round).collect(),
             ..Series::default()
         };
-        // Use the spread of the calls as half the width of the interval, because it indicates how
-        // much the result of a rerun may differ.
+        // Half the width of the interval is the spread among the calls, because this spread
+        // indicates how much the result of a rerun may differ.
         let reach = series.estimate().map_or(0.0, |e| e.high - e.best);
         let section_us = us(longest);
         let fastest = called

@@ -46,7 +46,7 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
 /// only exception: its rows describe a single call, which continues a CRC.
 const ONE_CALL: &str = "crc_t10dif_update";
 
-/// Explains the rows that stand for a series of calls, if any.
+/// Explains rows that describe a series of calls. Returns an empty string if `rows` contains none.
 fn footnote(rows: &[Row]) -> String {
     let series = |r: &Row| r.function.ends_with("_update") && r.function != ONE_CALL;
     match rows.iter().any(series) {

@@ -6,15 +6,15 @@
  *	cell SEED LENGTH MESSAGES MILLISECONDS [ITERATIONS]
  *
  * The messages are generated from the seed. First, each message is processed once, and a digest of
- * all results is printed ("answer"). Then samples are taken for MILLISECONDS: core cycles and TSC
- * ticks per message, one line per sample ("sample"). The compiler under test compiles only the
- * subject, not this file.
+ * all results is printed ("answer"). Then samples are taken for MILLISECONDS. For each sample, one
+ * line with the core cycles and TSC ticks per message is printed ("sample"). The compiler under
+ * test compiles only the subject, not this file.
  *
- * Core cycles are measured without a performance counter: a chain of dependent multiplications
- * takes 3 cycles per link on every x86 core of the last 15 years. Three chains run before and three
- * after each sample; if the two sides disagree by more than 1 %, the clock has changed, and the
- * sample is discarded. Ticks measure time: code that makes the core lower its clock takes more
- * ticks, but not more cycles.
+ * Core cycles are measured without a performance counter, by timing a chain of dependent
+ * multiplications, which takes 3 cycles per link on every x86 core of the last 15 years. Three
+ * chains run before each sample and three after it. If the results before and after differ by more
+ * than 1 %, the clock frequency has changed, and the sample is discarded. TSC ticks measure time.
+ * Code that makes the core lower its clock frequency takes more ticks, but not more cycles.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,7 +116,10 @@ static void find_read_cost(void)
 	read_cost = sum / USED;
 }
 
-/* Returns the ticks of the fastest of three chains: disturbances only make a chain slower. */
+/*
+ * Returns the ticks of the fastest of three chains. Disturbances such as interrupts only make a
+ * chain slower, so the fastest is the most accurate.
+ */
 static double chain(void)
 {
 	uint64_t best = UINT64_MAX;

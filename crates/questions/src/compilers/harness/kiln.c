@@ -52,7 +52,7 @@ static void cell_run(u8 *dst, const u8 *src, size_t len, const u8 *iv, u8 *tag)
 	}
 }
 
-/* The layout must be the same as that of struct subject in harness.h. */
+/* Must have the same layout as struct subject in harness.h. */
 struct kiln_subject {
 	size_t key, iv, tag;
 	int writes;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * AES with the calling convention of OpenSSL's low-level functions, which both OpenSSL and LibreSSL
- * have, used in CBC mode:
+ * AES in CBC mode, with the calling convention of the low-level functions in OpenSSL and LibreSSL:
  *
  *	int AES_set_encrypt_key(const unsigned char *key, int bits, AES_KEY *key);
  *	void AES_encrypt(const unsigned char *in, unsigned char *out, const AES_KEY *key);
@@ -13,7 +12,7 @@
 extern int AES_set_encrypt_key(const unsigned char *user, int bits, void *key);
 extern void AES_encrypt(const unsigned char *in, unsigned char *out, const void *key);
 
-/* Room for AES_KEY, which has 244 bytes. */
+/* Holds an AES_KEY, which is 244 bytes long. */
 static uint64_t cell_context[64] __attribute__((aligned(64)));
 
 static int cell_setkey(const uint8_t *key, size_t len)

@@ -19,62 +19,66 @@ use serde::Serialize;
     )
 )]
 pub(crate) struct FunctionRow {
-    /// Name of the KUnit suite, or `library`.
+    /// Name of the KUnit suite; `library` if Kiln itself called a function that the tree's library
+    /// exports.
     #[schemars(extend("x-role" = "key"))]
     pub suite: String,
-    /// The case in the suite that calls the interrupted function, or the name of the library
-    /// function; empty if the finding concerns the whole suite.
+    /// Name of the interrupted library function, or of the case in the KUnit suite that calls the
+    /// interrupted function. Empty if the finding concerns the whole suite.
     #[schemars(extend("x-role" = "key"))]
     pub case: String,
     /// The highest ISA tier that was visible to the tree.
     #[schemars(extend("x-role" = "key"))]
     pub tier: &'static str,
-    /// The context in which the function was called: `task`, `softirq` or `hardirq`.
+    /// The context in which the function was called: `task`, `softirq` or `hardirq`. Empty in a row
+    /// about a whole suite.
     #[schemars(extend("x-role" = "key"))]
     pub context: &'static str,
     /// The configuration with which the tree was built.
     #[schemars(extend("x-role" = "key"))]
     pub config: String,
-    /// Functions that ran inside FPU sections, separated by spaces; empty if no section was opened.
+    /// Names of the functions that ran inside FPU sections, separated by spaces. Empty if no
+    /// section was opened.
     #[schemars(extend("x-role" = "main"))]
     pub functions: String,
-    /// Number of calls of the function that were single-stepped.
+    /// Number of calls to the function that were single-stepped.
     #[schemars(extend("x-role" = "main"))]
     pub calls: u64,
-    /// Number of distinct instructions that these calls executed.
+    /// Number of distinct instructions that the single-stepped calls executed.
     #[schemars(extend("x-role" = "main"))]
     pub instructions: u64,
-    /// Number of these distinct instructions that were interrupted. Each was interrupted the first
-    /// few times that it was executed (`--visits`).
+    /// Number of distinct instructions that were interrupted. Each was interrupted the first few
+    /// times that it was executed; `--visits` limits how often.
     #[schemars(extend("x-role" = "main"))]
     pub points: u64,
     /// Number of interrupts injected.
     #[schemars(extend("x-role" = "figure"))]
     pub injected: u64,
-    /// Number of injected interrupts that arrived while interrupts were disabled and were served
-    /// later. In a hardirq, this applies to all interrupts.
+    /// Number of injected interrupts that arrived while interrupts were disabled, and were
+    /// therefore served later. In the context `hardirq`, this applies to all injected interrupts.
     pub masked: u64,
-    /// Number of answers that were checked: those of the single-stepped calls, of the interrupts,
-    /// and of 128 calls afterwards.
+    /// Number of the function's results that were checked: results of the single-stepped calls, of
+    /// calls in the injected interrupts, and of 128 further calls afterwards.
     #[schemars(extend("x-role" = "figure"))]
     pub answers: u64,
-    /// Number of answers from softirqs that the interrupts raised; 0 in the contexts `softirq` and
-    /// `hardirq`, which softirqs cannot interrupt.
+    /// Number of checked results that came from softirqs raised by the injected interrupts. 0 in
+    /// the contexts `softirq` and `hardirq`, which softirqs cannot interrupt.
     #[schemars(extend("x-role" = "main"))]
     pub in_softirqs: u64,
-    /// Number of wrong answers.
+    /// Number of checked results that were wrong.
     #[schemars(extend("x-role" = "figure", "x-heading" = "wrong"))]
     pub wrong: u64,
-    /// Number of broken rules. For a function: wrong answers, changed vector registers, nested
-    /// sections, vector registers used outside sections, callee-saved registers not preserved,
-    /// sections left open. For a whole suite: failed cases, warnings, crashes.
+    /// Number of rule violations reported. For a function, these are wrong results, changed vector
+    /// registers, nested sections, vector registers used outside sections, callee-saved registers
+    /// that were not preserved, and sections left open. For a whole suite, these are failed cases,
+    /// warnings and crashes.
     #[schemars(extend("x-role" = "figure"))]
     pub findings: u64,
-    /// Description of the first broken rule: the rule, the function and instruction, and what
-    /// happened.
+    /// Description of the first rule violation: the rule, the function and instruction, and what
+    /// happened. Null if no rule was violated.
     #[schemars(extend("x-role" = "figure"))]
     pub finding: Option<String>,
-    /// The command that reproduces the first broken rule.
+    /// The command that reproduces the first rule violation. Null if no rule was violated.
     #[schemars(extend("x-role" = "figure"))]
     pub replay: Option<String>,
 }

@@ -26,12 +26,12 @@ pub(in crate::fpu) struct Asked<'a> {
     pub contexts: &'a [String],
     /// How many times each instruction is interrupted, starting with its first execution.
     pub visits: u64,
-    /// For a replay: the last interrupt to inject, given as the number of the call and of the
-    /// instruction within that call.
+    /// For a replay: the last call to interrupt, and the last instruction to interrupt within that
+    /// call.
     pub at: Option<(u64, u64)>,
 }
 
-/// Examines all suites. In a child process, only carries out the order that the parent sent.
+/// Examines the selected suites. A child process only carries out the order from its parent.
 pub(in crate::fpu) fn prove<Q: Question>(
     asked: &Asked<'_>,
     session: &Session,
@@ -80,8 +80,8 @@ pub(in crate::fpu) fn prove<Q: Question>(
         &|done, what| progress.report(done, what),
     )?;
     drop(progress);
-    // Accept a shard without rows: it may contain only suites without interrupt tests, or nothing
-    // at all.
+    // A shard may have no rows, because it may be empty or contain only suites without interrupt
+    // tests.
     let (found, chosen) = chosen.into_inner().unwrap_or_default();
     let may_be_empty = session.share.shard().is_some() && found;
     let outcome = judge(

@@ -21,8 +21,8 @@ use kiln_timing::Tree;
 /// What each method of calling a cipher costs: direct calls, simd helper, cryptd
 ///
 /// Encrypts with AES-256-XTS by each method under each FPU policy. Kiln measures its own methods in
-/// turn in one process. Each is compared with the simd helper under the policy legacy, as in Linux
-/// up to 6.14. With --policy tree:DIR, the drivers and the crypto API of a kernel tree are
+/// turn in one process. Each method is compared with the simd helper under the policy legacy, as in
+/// Linux up to 6.14. With --policy tree:DIR, the drivers and the crypto API of a kernel tree are
 /// measured, and each method is compared with the tree's own simd helper.
 #[derive(Args)]
 #[command(after_long_help = "\

@@ -1,10 +1,10 @@
 //! `kiln fpu overhead`: compares the costs of several methods of calling a cipher. The methods are
 //! a direct function call, a request to the function's driver, a request through the simd helper or
-//! cryptd's kworker, a request to the scalar driver, and a request by a caller that excludes
-//! asynchronous drivers.
+//! cryptd's kworker, a request to the scalar driver, and a request to the driver that a caller gets
+//! if it excludes asynchronous drivers.
 //!
-//! All methods under all policies are measured in one process, interleaved, because the command is
-//! meant to compare different kernels: Linux up to 6.14 uses the simd helper with `legacy`
+//! All methods are measured under all policies, interleaved in one process, because the command is
+//! meant to compare different kernels. Linux up to 6.14 uses the simd helper with `legacy`
 //! sections, and Linux 6.15 and later uses direct calls with `bh-off` sections.
 //!
 //! | file | contents |

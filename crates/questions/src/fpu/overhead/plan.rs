@@ -35,7 +35,7 @@ impl Plan {
     /// Checks the lengths.
     ///
     /// # Errors
-    /// A length is not between 16 and 65536 bytes.
+    /// Fails if a length is not between 16 and 65536 bytes.
     pub(super) fn checked(self) -> Result<Plan, Error> {
         match self.lens.iter().find(|l| !(16..=65536).contains(*l)) {
             Some(len) => Err(Error::input(format!(

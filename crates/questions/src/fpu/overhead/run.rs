@@ -117,8 +117,8 @@ pub(super) struct Row {
     /// policy.
     #[schemars(extend("x-role" = "key"))]
     pub policy: Cow<'static, str>,
-    /// The method: `direct`, `simd-helper`, `cryptd`, `scalar`, `sync-user`, `primitive` or
-    /// `library`; or one component of a method's cost: `setup`, `checks`, `request-copy`,
+    /// Method of calling the cipher: `direct`, `simd-helper`, `cryptd`, `scalar`, `sync-user`,
+    /// `primitive` or `library`. Rows for part of a method have `setup`, `checks`, `request-copy`,
     /// `indirect-call` or `hand-over`.
     #[schemars(extend("x-role" = "key"))]
     pub path: Cow<'static, str>,
@@ -129,12 +129,12 @@ pub(super) struct Row {
     /// Where the measured code comes from: `kiln`, or the name and version of a kernel tree.
     #[schemars(extend("x-role" = "key"))]
     pub provider: String,
-    /// The configuration with which the kernel tree was built; absent for Kiln's own code.
+    /// Configuration that the kernel tree was built with. Absent for Kiln's own code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub config: Option<String>,
-    /// Core cycles per message: the smallest sample of all rounds; for a part of a method, the
-    /// cycles that it adds.
+    /// Core cycles per message: the minimum over all rounds. For part of a method, the extra cycles
+    /// that the part costs.
     #[schemars(extend(
         "unit" = "cycles",
         "x-role" = "main",
@@ -152,34 +152,37 @@ pub(super) struct Row {
     /// Upper end of the prediction interval of `cycles_per_op`.
     #[schemars(extend("unit" = "cycles"))]
     pub cycles_high: Option<f64>,
-    /// The baseline's cycles divided by `cycles_per_op`. Above 1, this method is faster than the
-    /// baseline. Null for a part of a method.
+    /// Speed relative to the method in `baseline`: the baseline's cycles divided by
+    /// `cycles_per_op`. A value above 1 means that this row's method is faster. Null for part of a
+    /// method, or if the baseline was not measured.
     #[schemars(extend(
         "x-role" = "main",
         "x-heading" = "speed, relative to the simd helper (policy legacy, or the tree's)",
         "x-interval" = ["speedup_low", "speedup_high"]
     ))]
     pub speedup: Option<f64>,
-    /// Lower end of the interval of `speedup`: the baseline's `cycles_low` divided by
+    /// Lower end of the interval of `speedup`: the baseline's `cycles_low` divided by this row's
     /// `cycles_high`.
     pub speedup_low: Option<f64>,
-    /// Upper end of the interval of `speedup`: the baseline's `cycles_high` divided by
+    /// Upper end of the interval of `speedup`: the baseline's `cycles_high` divided by this row's
     /// `cycles_low`.
     pub speedup_high: Option<f64>,
-    /// `cycles_per_op` divided by the `cycles_per_op` of the method `direct` under the same policy;
-    /// null for a part of a method.
+    /// Cost relative to the method `direct`: `cycles_per_op` divided by the `cycles_per_op` of
+    /// `direct` under the same policy. Null for part of a method, or if `direct` was not measured.
     #[schemars(extend(
         "x-role" = "figure",
         "x-heading" = "cycles, relative to direct",
         "x-interval" = ["ci_low", "ci_high"]
     ))]
     pub ratio: Option<f64>,
-    /// Lower end of the interval of `ratio`: `cycles_low` divided by `cycles_high` of `direct`.
+    /// Lower end of the interval of `ratio`: this row's `cycles_low` divided by the `cycles_high`
+    /// of `direct`.
     pub ci_low: Option<f64>,
-    /// Upper end of the interval of `ratio`: `cycles_high` divided by `cycles_low` of `direct`.
+    /// Upper end of the interval of `ratio`: this row's `cycles_high` divided by the `cycles_low`
+    /// of `direct`.
     pub ci_high: Option<f64>,
-    /// Time per message, measured with the TSC in the same samples as `cycles_per_op`: the smallest
-    /// sample of all rounds. Null for a part of a method.
+    /// Time per message: the minimum over all rounds. Measured with the TSC, in the same samples as
+    /// `cycles_per_op`. Null for part of a method.
     #[serde(default)]
     #[schemars(extend(
         "unit" = "ns",
@@ -206,25 +209,28 @@ pub(super) struct Row {
         "x-benchmark" = "bytes_per_second"
     ))]
     pub mb_per_s: Option<f64>,
-    /// Policy and path of the method with which this one is compared in `speedup`:
-    /// `legacy/simd-helper`, or the tree's own simd helper for a kernel tree. Null if that method
-    /// was not measured.
+    /// Policy and path of the baseline, the method that `speedup` compares this row's method with.
+    /// The baseline is `legacy/simd-helper` for Kiln's own code, and the tree's own simd helper for
+    /// a kernel tree. Null for part of a method, or if the baseline was not measured.
     pub baseline: Option<String>,
-    /// The baseline's time divided by `ns_per_op`. Above 1, this method is faster than the
-    /// baseline. Null for a part of a method.
+    /// Speed in time relative to the method in `baseline`: the baseline's time divided by
+    /// `ns_per_op`. A value above 1 means that this row's method is faster. Null for part of a
+    /// method, or if the baseline was not measured.
     #[serde(default)]
     #[schemars(extend("x-since" = 2))]
     pub time_speedup: Option<f64>,
-    /// Lower end of the interval of `time_speedup`: the baseline's `ns_low` divided by `ns_high`.
+    /// Lower end of the interval of `time_speedup`: the baseline's `ns_low` divided by this row's
+    /// `ns_high`.
     #[serde(default)]
     #[schemars(extend("x-since" = 2))]
     pub time_speedup_low: Option<f64>,
-    /// Upper end of the interval of `time_speedup`: the baseline's `ns_high` divided by `ns_low`.
+    /// Upper end of the interval of `time_speedup`: the baseline's `ns_high` divided by this row's
+    /// `ns_low`.
     #[serde(default)]
     #[schemars(extend("x-since" = 2))]
     pub time_speedup_high: Option<f64>,
-    /// Cycles per message in each round, in the order of measurement: the smallest sample of each
-    /// round. Empty for a part of a method and for a kernel tree.
+    /// Minimum number of core cycles per message in each round, in the order of measurement. Empty
+    /// for part of a method, and for a kernel tree.
     #[serde(default)]
     #[schemars(extend("unit" = "cycles"))]
     pub rounds: Vec<f64>,

@@ -84,7 +84,7 @@ fn cycles(row: &Row) -> String {
     row.cycles_per_op.map_or("-".into(), |c| format!("{c:.1}"))
 }
 
-/// Formats a ratio with two decimals. Ratios below 0.1 get three decimals, those of 10 and above
+/// Formats a ratio with two decimals. Ratios below 0.1 get three decimals, and ratios of 10 or more
 /// get one.
 fn digits(ratio: f64) -> String {
     match ratio {

@@ -35,15 +35,15 @@ impl Subject {
 
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// Ciphers, by their names in the kernel's crypto API.
+    /// Names of the ciphers in the kernel's crypto API.
     pub algs: Vec<String>,
     /// Sizes of the AES key in bits.
     pub key_bits: Vec<u32>,
     /// Message lengths in bytes.
     pub lens: Vec<usize>,
-    /// Numbers of data queues to measure with. Each queue has its own thread.
+    /// Each number of data queues to measure. Each queue has its own thread.
     pub queues: Vec<usize>,
-    /// Numbers of messages to keep in flight on each queue.
+    /// Each number of messages in flight per queue to measure.
     pub depths: Vec<usize>,
     /// Measuring time per row in seconds.
     pub seconds: f64,
@@ -71,8 +71,8 @@ impl Plan {
     /// Returns the ciphers to measure, one for each algorithm and key size.
     ///
     /// # Errors
-    /// Fails if the name of a cipher is unknown, or if a key size, a message length, or a number of
-    /// queues or of messages in flight is not supported.
+    /// Fails if a cipher name is unknown, or if the plan contains an unsupported key size, message
+    /// length, queue count or queue depth.
     pub(super) fn subjects(&self) -> Result<Vec<Subject>, Error> {
         if let Some(n) = self.queues.iter().find(|&&n| n == 0 || n > 16) {
             return Err(Error::input(format!(

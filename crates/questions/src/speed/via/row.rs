@@ -14,29 +14,30 @@ use serde::Serialize;
     )
 )]
 pub(crate) struct Row {
-    /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`.
+    /// Name of the algorithm in the kernel's crypto API, such as `xts(aes)`.
     #[schemars(extend("x-role" = "key"))]
     pub alg: &'static str,
-    /// Always `encrypt`.
+    /// The operation, which is always `encrypt`.
     #[schemars(extend("x-role" = "key"))]
     pub op: &'static str,
-    /// Size of the AES key; for XTS, the size of one of its two keys.
+    /// Size of the AES key. XTS takes two keys of this size.
     #[schemars(extend("unit" = "bits", "x-role" = "key"))]
     pub key_bits: u32,
     /// Size of a message.
     #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: usize,
-    /// Always `virtio-crypto`.
+    /// The measured implementation, which is always `virtio-crypto`.
     #[serde(rename = "impl")]
     #[schemars(extend("x-role" = "key"))]
     pub imp: &'static str,
-    /// Always `device`.
+    /// The provider of the measured code, which is always `device`.
     #[schemars(extend("x-role" = "key"))]
     pub provider: &'static str,
-    /// Always `virtio`.
+    /// Interface through which the implementation is called, which is always `virtio`.
     #[schemars(extend("x-role" = "key"))]
     pub level: &'static str,
-    /// Number of data queues. Each queue is served by one thread on either side.
+    /// Number of data queues. Each queue is served by one thread of the driver and one thread of
+    /// the device.
     #[schemars(extend("x-role" = "key"))]
     pub queues: usize,
     /// Maximum number of requests in flight on each data queue.
@@ -45,10 +46,10 @@ pub(crate) struct Row {
     /// Number of host cores that the driver and the device share.
     #[schemars(extend("x-role" = "condition"))]
     pub cores: usize,
-    /// Messages processed in the measured time.
+    /// Number of messages processed in the measured time.
     #[schemars(extend("x-benchmark" = "iterations"))]
     pub ops: u64,
-    /// Throughput through the device.
+    /// Throughput of the device, summed over all queues.
     #[schemars(extend(
         "unit" = "10^6 bytes/s",
         "x-role" = "main",
@@ -57,7 +58,7 @@ pub(crate) struct Row {
         "x-benchmark" = "bytes_per_second"
     ))]
     pub mb_per_s: f64,
-    /// Messages per second.
+    /// Number of messages processed per second, summed over all queues.
     #[schemars(extend("unit" = "1/s", "x-role" = "main", "x-heading" = "messages per second"))]
     pub ops_per_s: f64,
     /// Median of the time from the submission of a message to its return.
@@ -77,11 +78,11 @@ pub(crate) struct Row {
     /// Longest time from the submission of a message to its return.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "max"))]
     pub lat_us_max: Option<f64>,
-    /// Throughput of Kiln's fastest implementation of the same cipher, called directly by one
-    /// thread; null if it could not be measured.
+    /// Throughput of Kiln's fastest implementation of the same cipher when one thread calls it
+    /// directly. Null if it could not be measured.
     #[schemars(extend("unit" = "10^6 bytes/s", "x-role" = "figure", "x-heading" = "direct MB/s"))]
     pub direct_mb_per_s: Option<f64>,
-    /// `mb_per_s` divided by `direct_mb_per_s`.
+    /// `mb_per_s` divided by `direct_mb_per_s`. Null if `direct_mb_per_s` is null.
     #[schemars(extend("x-role" = "figure", "x-heading" = "share of direct"))]
     pub ratio_to_direct: Option<f64>,
 }

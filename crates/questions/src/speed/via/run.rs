@@ -19,12 +19,11 @@ use crate::speed;
 use kiln_timing::peer::Wanted;
 use kiln_timing::Op;
 
-/// Duration of the warm-up before each row, as a fraction of the time for which the row is
-/// measured.
+/// Duration of the warm-up before each row, as a fraction of the row's measuring time.
 const WARM: f64 = 0.1;
 /// Maximum time to wait for a response. A device that takes longer is considered broken.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a driver with a spare core polls before it sleeps.
+/// How long a thread polls for responses before it sleeps.
 const LINGER: Duration = Duration::from_micros(20);
 
 /// Measures every combination of the settings in the plan, and returns one row for each.

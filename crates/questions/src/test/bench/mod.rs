@@ -44,8 +44,7 @@ pub struct Bench {
     desk: Desk,
     registers: Box<Registers>,
     watch: Watch,
-    /// The implementation that must be called in the contexts `refused_in`, where no section may be
-    /// opened.
+    /// The fallback for the contexts in `refused_in`, where no section may be opened.
     scalar: Option<Impl>,
     refused_in: Vec<Context>,
     /// Whether interrupts occur during the calls. The interrupt handlers use the FPU.
@@ -101,9 +100,9 @@ impl Bench {
         })
     }
 
-    /// Prepares for interrupts, which may occur from now on. In the contexts `refused_in`, no
-    /// section may be opened, and calls must fall back to `scalar`; in all other contexts, calls
-    /// must not fall back.
+    /// Prepares for interrupts, which may occur from now on. In the contexts in
+    /// `refused_in`, no section may be opened, so calls must fall back to `scalar`. In all other
+    /// contexts, calls must not fall back.
     pub fn interrupted(&mut self, scalar: Impl, refused_in: Vec<Context>) {
         (self.scalar, self.refused_in) = (Some(scalar), refused_in);
         self.interrupted = true;

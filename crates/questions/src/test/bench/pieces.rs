@@ -82,8 +82,8 @@ impl Bench {
                     }
                 }
             };
-            // Only some algorithms have the function `first`, which replaces the IV with the value
-            // that the functions for pieces take.
+            // Only some algorithms have a `first` function. It replaces the IV with the value that
+            // the functions for pieces expect.
             if who.function(entry).is_some() {
                 self.call_of(who, entry, &args, layout.context, replay)?;
             }

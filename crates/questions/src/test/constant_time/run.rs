@@ -37,15 +37,15 @@ pub(super) struct Plan {
     )
 )]
 pub(crate) struct Row {
-    /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`; `control` for a
-    /// control.
+    /// Name of the algorithm in the kernel's crypto API, such as `xts(aes)`. `control` for a
+    /// control, which is a test function whose finding is known in advance.
     #[schemars(extend("x-role" = "key"))]
     pub alg: &'static str,
     /// Driver name of the implementation, or name of the control.
     #[serde(rename = "impl")]
     #[schemars(extend("x-role" = "key"))]
     pub implementation: &'static str,
-    /// `encrypt`, `decrypt`, `digest` or `control`.
+    /// Operation that was timed: `encrypt`, `decrypt`, `digest` or `control`.
     #[schemars(extend("x-role" = "key"))]
     pub op: &'static str,
     /// Size of the whole key; for XTS, the size of both keys together.
@@ -54,20 +54,21 @@ pub(crate) struct Row {
     /// Size of the message.
     #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: usize,
-    /// `differs` (two runs found a difference), `unconfirmed` (only the first run found a
-    /// difference) or `nothing found`.
+    /// Whether the execution time depends on the input: `differs` (two runs found a difference),
+    /// `unconfirmed` (only the first run found one) or `nothing found`.
     #[schemars(extend("x-role" = "main"))]
     pub finding: &'static str,
-    /// Welch's t statistic of the first run, at the percentile where its absolute value is largest.
-    /// An absolute value of 5 or more counts as a difference. Null if there are too few
-    /// measurements.
+    /// Welch's t statistic of the first run, for random inputs compared with a fixed input. It is
+    /// taken at the percentile (`crop_pct`) where its absolute value is largest. An absolute value
+    /// of 5 or more counts as a difference. Null if there are too few measurements.
     #[schemars(extend("x-role" = "main"))]
     pub t: Option<f64>,
-    /// Mean time with random inputs minus mean time with a fixed input, at the percentile of `t`.
+    /// Mean time with random inputs minus mean time with a fixed input, computed from the
+    /// measurements up to the percentile `crop_pct`.
     #[schemars(extend("unit" = "cycles", "x-role" = "figure", "x-heading" = "difference, cycles"))]
     pub difference_cycles: Option<f64>,
-    /// The smallest difference that could have been found, computed without the slowest tenth of
-    /// the measurements.
+    /// Smallest difference that the first run could have detected, computed without the slowest
+    /// tenth of the measurements.
     #[schemars(extend("unit" = "cycles", "x-role" = "figure", "x-heading" = "detectable, cycles"))]
     pub detectable_cycles: Option<f64>,
     /// Number of measurements in the first run, with random and with fixed inputs together.
@@ -77,9 +78,11 @@ pub(crate) struct Row {
     /// the finding `differs`, or a control has the wrong finding.
     #[schemars(extend("x-role" = "figure"))]
     pub failed: bool,
-    /// Whether the implementation claims to be constant-time; for a control, whether it really is.
+    /// Whether the implementation claims to be constant-time or, for a control, whether it really
+    /// is.
     pub constant_time: bool,
-    /// The percentile at which `t` was computed. Slower measurements were left out.
+    /// Percentile up to which measurements were used to compute `t`. Slower measurements were left
+    /// out.
     #[schemars(extend("unit" = "%"))]
     pub crop_pct: Option<f64>,
 }

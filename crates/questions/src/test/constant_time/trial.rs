@@ -24,7 +24,7 @@ pub(super) enum Subject {
 }
 
 impl Subject {
-    /// The controls, whose findings are known in advance.
+    /// The controls. Whether each of them leaks is known in advance.
     pub(super) const CONTROLS: [Subject; 3] = [
         Subject::Control("early exit", early_exit, true),
         Subject::Control("a jump for each bit", jump_for_each_bit, true),
@@ -41,8 +41,9 @@ fn early_exit(secret: &[u8; 32]) {
     }
 }
 
-/// Squares a number 64 times, and multiplies it whenever a bit of the secret is set, as a naive
-/// modular exponentiation does. The first published timing attacks targeted such code.
+/// Squares a number once for each of 64 bits of the secret, and also multiplies it by a constant if
+/// the bit is set, like a naive modular exponentiation. The first published timing attacks targeted
+/// such code.
 fn jump_for_each_bit(secret: &[u8; 32]) {
     let mut x = black_box(3u64);
     for i in 0..64 {
@@ -60,8 +61,8 @@ fn gather(secret: &[u8; 32]) {
     black_box(differ);
 }
 
-/// Returns the measured ticks of both classes: of fixed inputs, and of random inputs. The fixed key
-/// and text are derived from the seed `fixed`; for controls, the fixed input is zero.
+/// Returns the measured ticks, first for fixed and then for random inputs. The fixed key and text
+/// are derived from the seed `fixed`. For controls, the fixed input is all zeros.
 pub(super) fn measure(
     subject: Subject,
     samples: usize,
@@ -203,7 +204,7 @@ fn random(rng: &mut SplitMix64, n: usize) -> Vec<u8> {
 }
 
 /// Creates an input. The IV and the associated data are public, so they are random in both classes.
-/// For decryption, the class's text is encrypted first, and the tag is added.
+/// For decryption, the given text is first encrypted, which also computes the tag.
 fn input(
     imp: Impl,
     op: Op,
