@@ -114,7 +114,7 @@ impl ForkServer {
         &self.channel
     }
 
-    /// Returns whether a request to the fork server has not been answered yet.
+    /// Returns whether a request to the fork server is still outstanding.
     pub(crate) fn is_asked(&self) -> bool {
         self.asked.is_some()
     }

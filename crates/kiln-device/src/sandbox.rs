@@ -647,8 +647,9 @@ mod tests {
                 ("whether another process exists, by its clock", &|| {
                     libc::clock_getres(cpu_clock(parent as u32) as i32, std::ptr::null_mut());
                 }),
-                // The next two calls fail immediately even where they are allowed. The flags of
-                // clone() lack CLONE_SIGHAND, which a thread needs, and clone3() gets no arguments.
+                // The next two calls fail at once even if the filter allows them: clone() is called
+                // without CLONE_SIGHAND, which CLONE_THREAD requires, and clone3() without
+                // arguments.
                 ("a thread", &|| {
                     libc::syscall(libc::SYS_clone, libc::CLONE_THREAD, 0, 0, 0, 0);
                 }),

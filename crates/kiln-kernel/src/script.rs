@@ -95,7 +95,8 @@ pub use crate::sys::RequestOps;
 /// Runs `steps` like [`run`], but with a crypto API other than Kiln's.
 ///
 /// # Safety
-/// The functions must fulfil the contract of `struct kiln_request_ops` with these transforms.
+/// The functions must uphold the contract of `struct kiln_request_ops` when they are called with
+/// these transforms.
 pub unsafe fn run_foreign(
     _cpu: &mut Cpu,
     ops: &RequestOps,

@@ -41,8 +41,8 @@ impl Order {
         }
     }
 
-    /// Creates a command to load a module from the initramfs. Parameters have the syntax of
-    /// `insmod`. If the file name does not end in `.ko`, the kernel decompresses the module.
+    /// Creates a command to load a module from the initramfs. Parameters use `insmod` syntax. If
+    /// the file name does not end in `.ko`, the kernel decompresses the module.
     pub fn module(path: &str, parameters: &str) -> Order {
         Order::new(&["module", path, parameters])
     }

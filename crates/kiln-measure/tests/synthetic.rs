@@ -60,7 +60,7 @@ const LOW: Noise = Noise {
     step: 26.0,
 };
 
-/// A synthetic machine. Each subject stores the number of cycles that it needs in `work`.
+/// A simulated machine. Each subject stores its cost, in cycles, in `work`.
 struct Synthetic {
     noise: Noise,
     rng: Rng,

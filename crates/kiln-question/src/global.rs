@@ -9,10 +9,10 @@ pub struct Global {
     /// Print one JSON document on stdout instead of text
     #[arg(long, global = true)]
     pub json: bool,
-    /// Finish in about 20 s by measuring less; intervals of results are wider or missing
+    /// Finish in about 20 s by measuring less; ranges of results are wider or missing
     #[arg(long, global = true)]
     pub quick: bool,
-    /// Seed for all random choices; the output shows it [default: random; 1 with --shard]
+    /// Seed for all random choices, printed too [default: random; 1 with --shard]
     #[arg(long, global = true, value_name = "N")]
     pub seed: Option<u64>,
     /// Also write the results to DIR/COMMAND.json, in the format of --json
@@ -21,7 +21,7 @@ pub struct Global {
     /// HOST is this machine's name.
     #[arg(short, long, global = true, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Run only on these cores, such as 0 or 0,2-3; single-threaded measurements use the first
+    /// Run only on these cores, such as 0 or 0,2-3; one thread runs on the first
     #[arg(long, global = true, value_name = "LIST")]
     pub cpu: Option<String>,
     /// Print only errors; --out still writes files, and the exit status is the same

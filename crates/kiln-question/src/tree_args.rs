@@ -17,9 +17,9 @@ pub struct TreeBuildArgs {
     /// Compiler for the kernel tree [default: $KILN_CC, else the first of cc, gcc, clang on PATH]
     #[arg(long, value_name = "CC")]
     cc: Option<String>,
-    /// Configuration of the kernel tree: 'kiln' (Kiln's own, without CPU mitigations), 'tree' (the
-    /// tree's .config) or a .config file. 'kiln speed --tree' and 'kiln fpu overhead' also accept a
-    /// list of configurations to compare, such as kiln,tree [default: kiln]
+    /// Kernel configuration: 'kiln' (Kiln's own, without CPU mitigations), 'tree' (the tree's
+    /// .config) or a .config file. 'kiln speed --tree' and 'kiln fpu overhead' compare several,
+    /// such as kiln,tree [default: kiln]
     #[arg(long, value_name = "FILE|tree|kiln", value_delimiter = ',')]
     config: Vec<String>,
 }

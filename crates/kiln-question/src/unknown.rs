@@ -25,9 +25,15 @@ pub fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
     Error::input(format!("unknown {what} '{name}': {hint}"))
 }
 
-/// Returns whether a known name is similar enough to an unknown one to be suggested.
+/// Returns whether a known name is similar enough to an unknown one to be suggested. Names with
+/// digits must be more similar than others, because `sha3_update` is not a misspelt `sha256_update`.
 pub fn is_similar(name: &str, known: &str) -> bool {
-    osa_distance(name, known) <= (name.len() / 3).max(2)
+    let has_digits = name.bytes().any(|byte| byte.is_ascii_digit());
+    let limit = match has_digits {
+        true => 2,
+        false => (name.len() / 3).max(2),
+    };
+    osa_distance(name, known) <= limit
 }
 
 /// Returns the part of the message that lists the accepted names.
@@ -36,5 +42,24 @@ pub fn list(known: &[&str]) -> String {
         [only] => format!("only '{only}' is accepted"),
         _ if known.len() > FEW => format!("'kiln list' prints all {}", known.len()),
         _ => format!("choose from {}", known.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_similar_name_is_suggested() {
+        let suggests = |name| {
+            let e = unknown("name", name, &["sha256_update", "encrypt"]);
+            e.to_string().contains("did you mean")
+        };
+        for name in ["sha265_update", "sha25_update", "encrpyt", "encrypted"] {
+            assert!(suggests(name), "{name}");
+        }
+        for name in ["sha3_update", "digest"] {
+            assert!(!suggests(name), "{name}");
+        }
     }
 }

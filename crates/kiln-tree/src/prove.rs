@@ -27,9 +27,10 @@ const LONGEST: usize = 15;
 /// An audit that single-steps functions and collects the results. Stepping ends when the audit is
 /// dropped.
 pub(crate) struct Proving {
+    // Declared before `raw`, which it uses, so that it is dropped first.
+    auditing: Auditing,
     raw: Box<raw::Prove>,
     proofs: Vec<raw::Proof>,
-    auditing: Auditing,
     /// Names of functions that other objects call. These functions must follow the ABI, unlike
     /// those that only assembly code in the same file calls.
     globals: BTreeSet<String>,

@@ -22,8 +22,9 @@ pub(crate) fn is_judged(oracle: u32) -> bool {
 pub(crate) struct Stepped {
     /// Number of the oracle in `enum kiln_oracle`.
     oracle: u32,
-    shared: Box<Audit>,
+    // Declared before `shared`, which it uses, so that it is dropped first.
     auditing: Auditing,
+    shared: Box<Audit>,
     /// Names of global functions. These must follow the ABI because other objects can call them. A
     /// local assembly function need not, because only code in the same file calls it.
     globals: BTreeSet<String>,

@@ -2,8 +2,8 @@
 /*
  * Tables for processing eight bytes at once, as constant expressions. Entry b of table k is the CRC
  * of byte b followed by k zero bytes. It is linear in the bits of b, so the eight entries with a
- * single bit determine all others. These are computed from CRC_FIRST with CRC_STEP(c), which appends
- * one zero bit. The including file defines both macros.
+ * single bit determine all others. These are computed from CRC_FIRST with CRC_STEP(c), which
+ * appends one zero bit. The including file defines both macros.
  */
 
 #define CRC_EIGHT(to, before)                                           \

@@ -92,7 +92,7 @@ pub(super) struct Copies {
 
 impl Copies {
     /// # Safety
-    /// `text` must be code that stays readable.
+    /// `text` must be code that stays mapped and readable for as long as the copies are used.
     pub(super) unsafe fn new(text: Range<u64>) -> io::Result<Copies> {
         // Decode once outside the handler, because the decoder allocates its tables at first use.
         let _ = Decoder::new(64, &[0x90], DecoderOptions::NONE).decode();

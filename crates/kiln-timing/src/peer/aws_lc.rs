@@ -305,8 +305,8 @@ impl AwsLc {
         Box::new(move |m: &mut Messages, calls| {
             let (f, key, len) = (&*library.0, &key, m.shape.len);
             call_each(m, calls, |c| {
-                // SAFETY: the key has 32 bytes. The first 4 bytes of the IV are the block number,
-                // and the other 12 are the nonce.
+                // SAFETY: the key is 32 bytes long. The first 4 bytes of the IV are the block
+                // number, and the other 12 are the nonce.
                 unsafe {
                     let counter = c.iv.cast::<u32>().read_unaligned();
                     (f.chacha)(c.dst, c.src, len, key.as_ptr(), c.iv.add(4), counter);

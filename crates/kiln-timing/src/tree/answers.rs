@@ -86,9 +86,9 @@ fn digest(alg: &str, key: &[u8], message: &[u8], to: &mut [u8]) -> Result<(), St
         .map_err(|e| e.to_string())
 }
 
-/// Returns the words of a hash's state after it has processed `data`. Both Linux and `kernel/`
-/// store the words at the beginning of the state. Returns `None` if `kernel/` does not have the
-/// hash.
+/// Returns the chaining value of the hash `alg` after it has processed `data`. Both Linux and
+/// `kernel/` store it at the beginning of their state structures. Returns `None` if `kernel/` does
+/// not have the hash.
 pub(super) fn state_after(alg: &str, data: &[u8]) -> Option<Vec<u8>> {
     let state = generic(alg)?.unkeyed_state(data)?;
     // The first 64 bytes contain eight words, padded with zeros if the words are shorter than 64

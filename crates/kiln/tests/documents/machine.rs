@@ -29,8 +29,8 @@ pub const CURRENT: &str = "linux-7.3";
 /// Name of the directory that examples use for the long-term kernel before the one in `linux`.
 pub const PREVIOUS: &str = "linux-6.1";
 
-/// Returns the kernel tree to use for a command, which is one of the trees that the tests use. For
-/// `kiln linux`, it must be possible to run the tree as user mode Linux on this CPU.
+/// Picks one of the tests' kernel trees for `command`. For `kiln linux`, the tree must be able to
+/// run as user mode Linux on this CPU. Returns `None` if no tree is suitable.
 pub fn tree(command: &str) -> Option<PathBuf> {
     let wanted: &[&str] = if command.contains(CURRENT) {
         &["KILN_TEST_TREE_NEXT"]

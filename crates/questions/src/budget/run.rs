@@ -276,9 +276,9 @@ fn summarize(rows: &[Row], way: Way) -> Option<String> {
         ),
     };
     Some(format!(
-        "strategy {way} meets the target in {kept} of {} rows{untold}: there, 95 % of the sections end within {LONG} times the target. The \
-         99.9th percentile of section lengths is up to {:.1} times that of null sections, which do only arithmetic (largest: {}). \
-         Compared with one section per request, throughput falls by up to {:.1} % (largest: {})",
+        "strategy {way} meets the target in {kept} of {} rows{untold}: there, 95 % of the sections end within {LONG} times the target. Null \
+         sections do only arithmetic, for as long as the target. The 99.9th percentile of section lengths is at most {:.1} times \
+         that of null sections (with {}). Compared with one section per request, throughput falls by at most {:.1} % (with {})",
         rows.len(),
         p999.0,
         p999.1,

@@ -51,7 +51,7 @@ const USUAL_MS: u64 = 600_000;
 Exit status:
   1 if a row of both A and B has a number in A but not in B
   1 with --max-regression, if B is more than PCT per cent slower in a row,
-    even at the lower end of the ratio's interval
+    judged by the lower end of the ratio's interval
   1 with --max-regression but without --allow-unjudged, if a row cannot be
     judged
   2 if A and B have no row in common (125 with --bisect)

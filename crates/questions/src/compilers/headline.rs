@@ -100,8 +100,8 @@ fn spread(runs: &Runs, fastest: &Cell, slowest: &Cell, field: &str) -> Option<Es
 enum Apart {
     Yes,
     No,
-    /// The slowest build is slower in cycles but not in time, or in time but not in cycles.
-    /// Contains the ratio of the times.
+    /// Cycles and time disagree on whether the slowest build is slower than the fastest. Holds the
+    /// ratio of the times.
     Disagree(Estimate),
     /// The survey had only one process, so there are no intervals.
     CannotTell,

@@ -25,7 +25,7 @@ use super::view;
 /// first instruction of kernel_fpu_begin to the last of kernel_fpu_end. These interrupts are the
 /// same each time the command runs. Then Kiln injects pairs of interrupts: one in the section, and
 /// one in the softirq that the first one raised. Kiln checks the output of every encryption and
-/// decryption, and that no user-mode register was changed. The policy none saves no registers and
+/// decryption, and that no user-mode register was changed. The policy 'none' saves no registers and
 /// is included as a control. If the control loses too little, the run fails, because losses of
 /// other policies could go unnoticed, too. To interrupt random instructions in millions of
 /// sections, use kiln fpu prove breakpoint.
@@ -96,9 +96,9 @@ pub(super) struct ProveArgs {
     /// What the task does with its messages: encrypt, decrypt [default: both]
     #[arg(long, value_delimiter = ',', value_name = "OP,…")]
     op: Vec<String>,
-    /// Inject only one interrupt, before instruction K of the FPU section. With K,K2, inject a
-    /// second one, before instruction K2 of the softirq that the first one raised. With --tree,
-    /// K,K2 instead stops the injection after instruction K2 of call K
+    /// Inject only one interrupt, before instruction K of the section; with K,K2, also one before
+    /// instruction K2 of the softirq that follows. With --tree: stop injecting after instruction K2
+    /// of call K
     #[arg(long, value_name = "K[,K2]", allow_hyphen_values = true)]
     at: Option<String>,
     /// With --at: let hardirq handlers open FPU sections, too

@@ -310,7 +310,7 @@ fn notes(plan: &Plan, settings: &Settings, outcome: &mut Outcome<Row>) {
                 100.0 * sweep::LOST
             ),
             "of the core: the share of the core that packets take. It is the task's loss of throughput, compared with the same \
-             interrupts without packets; a negative loss is shown as 0.0 %. Gbit/s: IP packets without ESP"
+             interrupts without packets; a negative loss is shown as 0.0 %. Gbit/s counts the bits of the IP packets, without those that ESP adds"
                 .to_string(),
         ]);
     }

@@ -10,7 +10,7 @@ use super::job::{Fault, Job};
 use super::step::{run, Span};
 
 const NETWORK: &str = "check the network, and try again";
-/// The Debian release from which to install libraries. It has the newest versions of them.
+/// The Debian release to install libraries from. sid has the newest versions.
 const SUITE: &str = "sid";
 /// Path at which Debian installs its public keys.
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -29,8 +29,8 @@ pub(super) fn fetch_crate(
         fs::write(&path, text).map_err(|e| job.file_fault(&path, e))
     };
     fs::create_dir(&dir).map_err(|e| job.file_fault(&dir, e))?;
-    // This file makes the directory a separate workspace. Otherwise cargo would use a workspace
-    // that contains the cache.
+    // Make the directory a workspace of its own. Otherwise cargo would pick up any workspace that
+    // encloses the cache directory.
     put(
         "Cargo.toml",
         &format!(

@@ -115,7 +115,7 @@ pub struct SpeedArgs {
     /// tcrypt's output
     #[arg(long, value_name = "MODE", requires = "tree", conflicts_with_all = ["algs", "impls", "len", "baseline"])]
     tcrypt: Option<u32>,
-    /// With --tcrypt: seconds for each test; with 0, tcrypt counts the cycles of a few operations
+    /// With --tcrypt: seconds for each test; 0 measures the cycles of a few operations
     #[arg(long, value_name = "N", default_value_t = 0, requires = "tcrypt")]
     sec: u32,
     /// With --level library: also run the benchmarks of the tree's KUnit suites, and compare their
@@ -124,7 +124,7 @@ pub struct SpeedArgs {
     kunit: bool,
     #[command(flatten)]
     build: TreeBuildArgs,
-    /// Compare all results with those of a driver, a library, 'linux' (the tree), or 'kiln' (Kiln's
+    /// Compare all results with a driver, a library, 'linux' (the tree), or 'kiln' (Kiln's
     /// implementation with the highest priority)
     #[arg(long, value_name = "IMPL|PROVIDER")]
     baseline: Option<String>,
@@ -146,8 +146,8 @@ pub struct SpeedArgs {
     /// cannot overlap
     #[arg(long)]
     latency: bool,
-    /// Also measure single calls of Kiln's functions with cold caches, that is, with neither code
-    /// nor data in L1 or L2
+    /// Also measure single calls of Kiln's functions with cold caches: code and data in neither L1
+    /// nor L2
     #[arg(long, conflicts_with_all = ["tree", "tcrypt", "kunit", "level", "latency", "multi"])]
     cold: bool,
     /// Run each implementation in N threads at once, one per logical CPU; 'all' uses all permitted
@@ -156,8 +156,8 @@ pub struct SpeedArgs {
     /// The results are the throughput per thread and in total, and the clock speed of the cores.
     #[arg(long, value_name = "N|all", conflicts_with_all = ["tree", "tcrypt", "kunit"])]
     multi: Option<Threads>,
-    /// Maximum total measuring time in seconds; with less time, the intervals of the results are
-    /// wider [default: grows with the number of results]
+    /// Maximum total measuring time in seconds; with less time, intervals are wider [default: grows
+    /// with the number of results]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
     /// Measure for this many milliseconds; 'kiln compare' uses this for its turns

@@ -178,8 +178,9 @@ int kiln_fpu_policy_add(const struct kiln_fpu_ops *ops);
 _Bool kiln_fpu_usable(void);
 
 /*
- * Accounting for a section that the tree opens itself: timer, depth and count work as for Kiln's
- * own sections. Wrappers of the tree's functions use kiln_section_begin() and kiln_section_end().
+ * Accounting for a section that the tree opens itself, so that the timer, the depth and the count
+ * are updated as for Kiln's own sections. Wrappers around the tree's functions call
+ * kiln_section_begin() and kiln_section_end().
  */
 struct kiln_section {
 	unsigned long now;

@@ -9,7 +9,7 @@ use kiln_kernel::cpu::Config;
 use kiln_kernel::messages::Messages;
 use kiln_kernel::Tier;
 use kiln_measure::{Round, Series, SplitMix64};
-use kiln_question::{list, Error, Outcome, Report};
+use kiln_question::{unknown, Error, Outcome, Report};
 use kiln_tree::child::Order;
 use kiln_tree::engine::{Calls, Refused};
 use kiln_tree::library::{Function, Keyed, Kind, Library};
@@ -129,12 +129,11 @@ fn select<'a>(all: &'a [Function], names: &[String]) -> Result<Vec<&'a Function>
             if !alike.is_empty() {
                 known = alike;
             }
-            // Do not suggest a single similar name: sha3_update and sha256_update, for example,
-            // differ by only three characters, but neither is a misspelling of the other.
-            return Err(Error::input(format!(
-                "the tree's library exports no function or algorithm '{name}': {}",
-                list(&known)
-            )));
+            return Err(unknown(
+                "function or algorithm of the tree's library",
+                name,
+                &known,
+            ));
         }
     }
     let wanted = |f: &&Function| names.is_empty() || names.iter().any(|name| is(f, name));
@@ -443,7 +442,7 @@ impl<'a> Bench<'a> {
             .iter()
             .map(|c| c.took.as_secs_f64() * 1e6)
             .fold(f64::INFINITY, f64::min);
-        // All calls open the same number of sections, because interrupts do not affect this number.
+        // Interrupts do not change how many sections a call opens, so every call has the same count.
         let sections = called.iter().map(|c| c.sections).min().unwrap_or(0);
         Row {
             function: self.function.name.clone(),

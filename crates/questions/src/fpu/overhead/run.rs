@@ -334,7 +334,7 @@ pub(super) fn run(
          its two task switches counts as {:.1} µs. cycles: the smallest sample of all rounds, with the range in which a rerun \
          is expected. x direct: cycles divided by those of method direct under the same policy. speedup: cycles of the simd helper under policy \
          legacy, divided by the cycles of this row. The range of a quotient goes from the lowest dividend by the highest divisor to the highest dividend by the lowest divisor. All \
-         policies are measured in turns. MB/s: from the times of the same samples",
+         policies take turns: each round measures every policy. MB/s: from the times of the same samples",
         imp.driver(),
         Config::default().switch_ns as f64 / 1e3
     ));

@@ -19,7 +19,7 @@ pub(super) enum Via {
 #[derive(Args)]
 #[command(next_help_heading = "Through a device")]
 pub(crate) struct ViaArgs {
-    /// Measure ciphers both through a device in another process and by direct calls
+    /// Measure ciphers through a device in another process, and by direct calls
     #[arg(long, value_name = "WHAT", conflicts_with_all = ["tree", "impls", "baseline", "level", "latency"])]
     via: Option<Via>,
     /// With --via virtio: numbers of data queues; each queue has one driver thread and one device
