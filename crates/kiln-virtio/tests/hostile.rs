@@ -119,7 +119,7 @@ fn cve_2017_5931_regions_overflow() {
     }
 }
 
-/// A key must be rejected if its length is not supported, or if its claimed length exceeds what the
+/// A key must be rejected if its length is invalid, or if its claimed length exceeds what the
 /// driver sent.
 #[test]
 fn cve_2020_10724_key_lengths() {

@@ -10,8 +10,9 @@
 //!
 //! A comment on the line before a code block states what the commands need, such as a tree or a
 //! program (`<!-- needs: tree -->`). If the machine lacks any of these, the commands are skipped
-//! with a message. Commands in the running text are run as well. If such a command contains a
-//! placeholder (DIR, N) or consists only of a command's name, only its words are checked.
+//! with a message. Commands in the running text are run as well. If such a command contains a word
+//! that the reader replaces (DIR, N), or consists only of a command's name, only its words are
+//! checked.
 
 use std::collections::BTreeSet;
 use std::io::Write;

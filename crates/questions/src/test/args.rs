@@ -158,8 +158,11 @@ pub struct TestArgs {
     fuzz: Option<u32>,
     /// With --tree: check only these oracles, which are rules for all drivers (docs/TREES.md
     /// explains them). LIST is all, none, or some of memory, context, values, sequence, leaks,
-    /// failures, fill, queues, sharing, registers, features, bounds. Unless LIST is none, suites
-    /// run only if --suite names them [default: all oracles; with --suite: none]
+    /// failures, fill, queues, sharing, registers, features, bounds [default: all; if --suite is
+    /// given, none]
+    ///
+    /// If --oracle names oracles, suites run only if --suite names them. With --oracle none, the
+    /// suites run without oracles.
     #[arg(
         long = "oracle",
         value_name = "LIST",
