@@ -72,6 +72,8 @@ pub enum Error {
     Image { path: PathBuf, source: io::Error },
     #[error("'{}' is not a bzImage: name one, such as DIR/arch/x86/boot/bzImage or /boot/vmlinuz-VERSION", .0.display())]
     NotBzImage(PathBuf),
+    #[error("--sources {}: {source}: name a new directory in a place where you may write", dir.display())]
+    Sources { dir: PathBuf, source: io::Error },
     #[error("--headers {}: {source}", path.display())]
     Headers { path: PathBuf, source: io::Error },
     #[error(

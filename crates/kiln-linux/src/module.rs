@@ -248,7 +248,10 @@ pub(crate) fn copy(dir: &Path, edit: &dyn Fn(&str, &'static str) -> String) -> R
 /// # Errors
 /// Fails if the directory exists and is not empty, or cannot be written.
 pub fn write_sources(dir: &Path) -> Result<(), Error> {
-    let fault = |e| Error::cache(dir, e);
+    let fault = |source| Error::Sources {
+        dir: dir.to_owned(),
+        source,
+    };
     fs::create_dir_all(dir).map_err(fault)?;
     if fs::read_dir(dir).map_err(fault)?.next().is_some() {
         return Err(Error::NotEmpty(dir.to_owned()));

@@ -160,6 +160,7 @@ impl From<kiln_linux::Error> for Error {
             | E::NoMode { .. }
             | E::NoVirtioCrypto(_)
             | E::NotHeaders(_)
+            | E::Sources { .. }
             | E::SocketPath(_) => Error::Input(line),
         }
     }

@@ -9,19 +9,19 @@ pub struct Global {
     /// Print one JSON document on stdout instead of text
     #[arg(long, global = true)]
     pub json: bool,
-    /// Finish in about 20 s by measuring less; ranges of results are wider or missing
+    /// Finish in about 20 s by measuring less; results have wider ranges, or none
     #[arg(long, global = true)]
     pub quick: bool,
-    /// Seed for all random choices, printed too [default: random; 1 with --shard]
+    /// Seed for all random choices; Kiln prints it [default: random; with --shard: 1]
     #[arg(long, global = true, value_name = "N")]
     pub seed: Option<u64>,
     /// Also write the results to DIR/COMMAND.json, in the format of --json
     ///
-    /// With --shard I/N, an option of some commands, the file is DIR/COMMAND-HOST-IofN.json, where
-    /// HOST is this machine's name.
+    /// Some commands have an option --shard I/N. With --out DIR and --shard I/N, the results are
+    /// written to DIR/COMMAND-HOST-IofN.json, where HOST is this machine's name.
     #[arg(short, long, global = true, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Run only on these cores, such as 0 or 0,2-3; one thread runs on the first
+    /// Run only on these cores, such as 0 or 0,2-3; the main thread runs on the first
     #[arg(long, global = true, value_name = "LIST")]
     pub cpu: Option<String>,
     /// Print only errors; --out still writes files, and the exit status is the same

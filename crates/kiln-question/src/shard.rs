@@ -83,8 +83,10 @@ impl FromStr for Shard {
 #[derive(Args, Clone, Debug, Default)]
 pub struct ShardArgs {
     /// Divide the work into N parts, and do only part I; 2/8 means part 2 of 8. If all parts use
-    /// the same seed, they together make up one complete run. --out then writes the file
-    /// COMMAND-HOST-IofN.json
+    /// the same seed, they together make up one complete run
+    ///
+    /// With --out DIR, the results are written to DIR/COMMAND-HOST-IofN.json, where COMMAND is the
+    /// name of the command and HOST is this machine's name.
     #[arg(long, value_name = "I/N", hide_short_help = true)]
     pub shard: Option<Shard>,
 }

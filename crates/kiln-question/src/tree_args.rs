@@ -18,7 +18,7 @@ pub struct TreeBuildArgs {
     #[arg(long, value_name = "CC")]
     cc: Option<String>,
     /// Kernel configuration: 'kiln' (Kiln's own, without CPU mitigations), 'tree' (the tree's
-    /// .config) or a .config file. 'kiln speed --tree' and 'kiln fpu overhead' compare several,
+    /// .config) or a .config file. Only 'kiln speed --tree' and 'kiln fpu overhead' take a list,
     /// such as kiln,tree [default: kiln]
     #[arg(long, value_name = "FILE|tree|kiln", value_delimiter = ',')]
     config: Vec<String>,

@@ -36,7 +36,7 @@ pub(crate) fn lost_state(kind: &RowType, rows: &[&Row]) -> Option<String> {
     }
     let count = |rows: &[&Row]| {
         format!(
-            "{} wrong results and {} lost FPU states of user space in {} interrupts of FPU sections",
+            "{} wrong results and {} losses of the user's FPU registers in {} interrupts of FPU sections",
             sum(rows, results),
             sum(rows, users),
             sum(rows, &loss.hit)
@@ -73,7 +73,7 @@ pub(crate) fn lost_state(kind: &RowType, rows: &[&Row]) -> Option<String> {
     let control = match control.is_empty() {
         true => String::new(),
         false => format!(
-            ". The control saves nothing and must lose both kinds of state: {}",
+            ". The control saves nothing, so it must have both: {}",
             count(&control)
         ),
     };
@@ -108,7 +108,7 @@ mod tests {
         let text = said("fpu", json!([row("nested", 1000, 0, Some(500.0)), none]));
         assert!(
             text.starts_with("No state was lost: 0 wrong results")
-                && text.contains("must lose both kinds of state: 50 wrong results"),
+                && text.contains("must have both: 50 wrong results"),
             "{text}"
         );
         // The three cases: the control policy has no wrong results, no interrupt hit a section, and
@@ -155,7 +155,7 @@ mod tests {
         );
         assert!(
             text.starts_with(
-                "No state was lost: 0 wrong results and 0 lost FPU states of user space in 10 "
+                "No state was lost: 0 wrong results and 0 losses of the user's FPU registers in 10 "
             ),
             "{text}"
         );

@@ -95,7 +95,9 @@ fn read(path: &Path) -> Result<String, Error> {
         .map_err(|e| Error::tool(unpack, package, e))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(fail(said.lines().next().unwrap_or("cannot be unpacked")));
+        let said = said.lines().find(|line| !line.trim().is_empty());
+        let why = said.unwrap_or("it cannot be unpacked").trim();
+        return Err(fail(why));
     }
     String::from_utf8(output.stdout).map_err(|_| fail("is not text"))
 }

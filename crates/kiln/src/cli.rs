@@ -13,7 +13,7 @@ use crate::man::{self, ManArgs};
 use crate::survey::SurveyArgs;
 use crate::version;
 
-/// Run kernel crypto code in user space, to measure and test it and its FPU sections.
+/// Run kernel crypto code and its FPU sections in user space, to measure and test them.
 #[derive(Parser)]
 #[command(
     name = "kiln",

@@ -434,7 +434,7 @@ fn a_peer_as_baseline_of_a_hash() {
     assert_eq!(best.filter(|r| r["best_peer_ratio"].is_f64()).count(), 2);
     assert!(doc["notes"]
         .to_string()
-        .contains("against a call of the fastest library here"));
+        .contains("is compared with a call of the fastest library measured"));
 }
 
 #[test]

@@ -312,7 +312,8 @@ fn nothing_in_common_is_2_and_one_line() {
         2,
         "nothing in common",
     );
-    fault(&compare(&a, &b, &["--bisect"]), 125, "nothing in common");
+    let bisect = ["--bisect", "--max-regression", "5"];
+    fault(&compare(&a, &b, &bisect), 125, "nothing in common");
 }
 
 #[test]
@@ -417,14 +418,14 @@ fn bad_input_is_one_line_and_125_for_bisect() {
         "--max-regression",
     );
     fault(&kiln(&["compare", good.to_str().unwrap()]), 2, "<B>");
-    fault(&compare(&good, &bad, &["--bisect"]), 125, "not a record");
+    // Without a limit, a regression would count as a good commit.
+    fault(&compare(&good, &good, &["--bisect"]), 2, "--max-regression");
+    let bisect = ["--bisect", "--max-regression", "5"];
+    fault(&compare(&good, &bad, &bisect), 125, "not a record");
     // An invalid baseline is invalid for all commits, so the status must make git bisect stop.
-    fault(&compare(&bad, &good, &["--bisect"]), 128, "not a record");
+    fault(&compare(&bad, &good, &bisect), 128, "not a record");
     // With --bisect, a missing result must not count as a regression.
-    assert_eq!(
-        compare(&good, &good, &["--bisect", "--max-regression", "5"]).status,
-        0
-    );
+    assert_eq!(compare(&good, &good, &bisect).status, 0);
 }
 
 #[test]

@@ -322,7 +322,7 @@ fn a_campaign_ends_at_its_count_and_has_the_control() {
     );
     let notes = doc["notes"].to_string();
     assert!(
-        notes.contains("policies: 0 wrong results and 0 lost user states in"),
+        notes.contains("the tested policies had 0 wrong results and 0 lost user states in"),
         "{notes}"
     );
     assert!(

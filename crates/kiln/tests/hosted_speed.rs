@@ -301,6 +301,8 @@ fn broken(tree: &Path, overlay: &Edited) {
         "512",
         "--quick",
         "--bisect",
+        "--max-regression",
+        "5",
     ]);
     assert_eq!(run.status, 125, "{}", run.stderr);
     assert!(run.stderr.contains("no_such_instruction"), "{}", run.stderr);
@@ -312,7 +314,7 @@ fn what_is_no_tree_is_refused_and_125_for_bisect() {
     let dir = hollow.path().to_str().unwrap();
     fault(&kiln(&["compare", dir, dir]), 2, "no Makefile");
     fault(
-        &kiln(&["compare", dir, dir, "--bisect"]),
+        &kiln(&["compare", dir, dir, "--bisect", "--max-regression", "5"]),
         125,
         "no Makefile",
     );

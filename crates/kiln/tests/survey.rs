@@ -184,8 +184,8 @@ fn what_is_missing_is_left_out_with_what_would_add_it() {
     let notes = doc["notes"].to_string();
     for want in [
         "compilers: left out: all compilers, because none is installed: apt-get install gcc clang",
-        "left out: library openssl, not installed: check KILN_OPENSSL",
-        "left out: a kernel tree, because none was named: kiln survey --minutes 3 --tree DIR",
+        "left out: library openssl, not installed. To include it: check KILN_OPENSSL",
+        "left out: a kernel tree, because none was named. To include it: kiln survey --minutes 3 --tree DIR",
         "ctrlq: left out: not asked",
         "no report: cannot write '/proc/kiln.html'",
     ] {

@@ -8,10 +8,10 @@ use kiln_question::{read_facts, Error, Exit, Progress, Question, RowType, Sessio
 /// How reliable measurements on this machine are
 ///
 /// Run this before you rely on Kiln's results. It measures how steady the core's clock is, and how
-/// often interrupts, other programs or the hypervisor take time away. Then it times code that is
-/// known to be 1 % or 3 % slower, and tests whether the difference is found. The last line states
-/// how large a difference must be to be trusted on this machine. Takes about 10 s, or 4 s with
-/// --quick.
+/// often interrupts, other programs or the hypervisor take time away. Then it compares a piece of
+/// code with longer versions that are known to be 1 % or 3 % slower, and tests whether these
+/// differences are found. The last line states how large a difference must be to be trusted on this
+/// machine. Takes about 10 s, or 4 s with --quick.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

@@ -56,8 +56,8 @@ pub struct ServeArgs {
     /// to N-1; the control queue is queue N
     #[arg(long, value_name = "N", default_value_t = 4)]
     queues: u16,
-    /// Thread that serves control requests: the control queue's own thread (inline) or a second
-    /// thread (thread)
+    /// Thread that serves control requests: inline (the control queue's own thread) or thread (a
+    /// separate thread)
     #[arg(long, value_name = "HOW", default_value = "inline")]
     ctrl: String,
     /// Maximum number of sessions per guest
@@ -78,8 +78,8 @@ pub struct ServeArgs {
     /// Maximum number of requests per second for each guest [default: unlimited]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_ops: Option<u64>,
-    /// Maximum number of bytes per second that are read and written in total, for each guest
-    /// [default: unlimited]
+    /// Maximum sum of the bytes read and the bytes written per second for each guest [default:
+    /// unlimited]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     max_bytes: Option<u64>,
     /// Maximum CPU usage of the device's process for each guest, in percent of one core [default:

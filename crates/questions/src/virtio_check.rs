@@ -12,24 +12,26 @@ use kiln_virtio_check::{
 
 /// Test a virtio-crypto device for correctness and safety; KTAP on stdout
 ///
-/// For developers and operators of virtio-crypto devices on a vhost-user socket: Kiln's or any
-/// other. First compares the results of every service that the device offers with published test
-/// vectors. This is done in all three request formats: without REVISION_1, with REVISION_1, and
-/// stateless. Then checks how the device handles malicious requests and rings from a driver, and
-/// malicious messages from a front end.
+/// Tests Kiln's device, or any other virtio-crypto device on a vhost-user socket. The command is
+/// for developers and operators of such devices. First, it compares the results of every service
+/// that the device offers with published test vectors. It sends the requests in all three formats:
+/// without the feature bit REVISION_1, with REVISION_1, and stateless. Then it checks how the
+/// device handles malicious requests and rings from a driver, and malicious messages from a front
+/// end.
 #[derive(Args)]
 #[command(after_long_help = "\
 Each check opens a new connection, so the device must accept connections one
 after the other. Checks of features that the device does not offer are
-skipped. The device must serve the control queue itself, on this socket: a
-device that takes sessions only as vhost-user messages cannot be tested. If
-the device accepts two connections at a time, some hostile checks use the
-second one to see whether other drivers are still served.
+skipped. The device must have a control queue on its vhost-user socket. A
+device that creates sessions only by vhost-user messages cannot be tested.
+If the device accepts two connections at the same time, some checks send
+malicious input on one connection, and use the other one to see whether other
+drivers are still served.
 
 All checks together take 10 to 30 s. With kiln serve, which by default limits
 new connections to 5 per second after the first 64, they take about a minute.
-To avoid this, start kiln serve with --max-new-guests 100. The hostile checks
-cause warnings in the device's log.
+To avoid this, start kiln serve with --max-new-guests 100. The malicious
+input causes warnings in the device's log.
 
 Each result line ends with the checked rule in brackets: a section of version
 1.3 of the virtio specification, or a vhost-user message. Section 5.9.7 of

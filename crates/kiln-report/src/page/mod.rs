@@ -127,7 +127,7 @@ fn page(sides: &[Side], kept: &[Side], left: &[(usize, usize)], options: &Option
                 }
                 footer {
                     p { "Made by kiln " (env!("CARGO_PKG_VERSION")) ". A range shows where the result of another run is \
-                         expected. The range of a ratio is its 95 % interval. This page loads nothing and sends nothing." }
+                         expected. The range of a ratio is its 95 % interval. This page neither loads nor sends anything over the network." }
                 }
                 (PreEscaped(embedded(kept)))
                 script { (PreEscaped(SCRIPT)) }

@@ -82,7 +82,7 @@ impl Wanted {
                 for word in words {
                     if word == "auto" || word == "none" {
                         return Err(Error::input(format!(
-                            "--peers: '{word}' cannot be combined with other names: leave them out"
+                            "--peers: '{word}' cannot be combined with other names: leave '{word}' or the others out"
                         )));
                     }
                     if !NAMES.contains(&word.as_str()) {

@@ -39,9 +39,10 @@ use run::Survey;
 /// left out, and the command that adds it.
 ///
 /// At the end, the survey writes a page that you can mail: kiln-report.html, or DIR/report.html
-/// with --out DIR. With --out DIR, the results of each command's first process are in a JSON file,
-/// such as DIR/speed.json. DIR/survey.json contains the answers and all of these results. The
-/// results of the other processes are in DIR/reruns.
+/// with --out DIR. With --out DIR, the survey also writes a JSON file for each process that it ran.
+/// The file of a command's first process is in DIR, for example DIR/speed.json; the files of its
+/// other processes are in DIR/reruns. DIR/survey.json contains the answers, and copies of the files
+/// of all first processes.
 #[derive(Args, Default)]
 #[command(after_long_help = "\
 Questions (--question):
@@ -50,7 +51,8 @@ Questions (--question):
 Exit status:
   1 if an output was wrong or a register was lost
   1 if the test for lost registers could have missed a loss (\"no power\"), for
-    example because its control, which saves no registers, lost too few
+    example because too few registers were lost in the test's control, a run
+    that saves no registers on purpose
 
 Examples:
   kiln

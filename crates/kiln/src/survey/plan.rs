@@ -235,7 +235,7 @@ fn no_time(item: &Item, wanted: &Wanted) -> Option<LeftOut> {
         .max(wanted.seconds + 1.0);
     (!item.part.follows).then(|| LeftOut {
         topic: item.topic,
-        what: format!("{}, for lack of time", item.part.what),
+        what: format!("{}, to save time", item.part.what),
         add: minutes(enough),
     })
 }
@@ -306,7 +306,7 @@ mod tests {
         assert!(topics().iter().all(|t| quick.asks(t)));
         assert!(adds(&quick).contains("not installed (apt-get install clang)"));
         assert!(
-            adds(&quick).contains("12 more ciphers, for lack of time (kiln survey --minutes 1)")
+            adds(&quick).contains("12 more ciphers, to save time (kiln survey --minutes 1)")
                 && quick.steps.iter().all(|s| s.processes == 1)
         );
     }
@@ -347,7 +347,7 @@ mod tests {
             assert!(fixed || same.seconds > step.seconds, "{:?}", step.item);
         }
         assert!(
-            adds(&usual).contains("compilers, for lack of time"),
+            adds(&usual).contains("compilers, to save time"),
             "{}",
             adds(&usual)
         );
@@ -366,9 +366,7 @@ mod tests {
         assert!(step.args.contains(&"tree:/t".to_string()));
         let usual = with(USUAL_S);
         assert!(!parts(&usual).contains(&"speed-tree"));
-        assert!(
-            adds(&usual).contains("the kernel tree, for lack of time (kiln survey --minutes 3)")
-        );
+        assert!(adds(&usual).contains("the kernel tree, to save time (kiln survey --minutes 3)"));
     }
 
     #[test]

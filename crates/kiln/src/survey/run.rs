@@ -25,7 +25,8 @@ const BUILDING_S: f64 = 900.0;
 /// Explains the numbers on the screen; see [`kiln_question::survey::Estimate`].
 const INTERVALS: &str =
     "Kiln measures its own code, not the running kernel. A number with a range in parentheses is \
-     the median of five measurements; a sixth would be in the range with 95 % probability.";
+     the median of five measurements; a sixth measurement would be in the range with 95 % \
+     probability.";
 
 /// A survey in progress, with the results so far.
 pub struct Survey<'a> {
@@ -249,7 +250,7 @@ impl<'a> Survey<'a> {
         let left = self
             .left_out
             .iter()
-            .map(|l| format!("left out: {}: {}", l.what, l.add));
+            .map(|l| format!("left out: {}. To include it: {}", l.what, l.add));
         let mut notes = [self.notes.clone(), without].concat();
         notes.extend(left);
         notes.extend(warnings.iter().cloned());

@@ -65,7 +65,7 @@ fn join(whats: &[&str]) -> String {
     match split.as_deref() {
         Some([(_, reason), rest @ ..]) if rest.iter().all(|(_, r)| r == reason) => {
             let whats: Vec<&str> = split.iter().flatten().map(|(what, _)| *what).collect();
-            format!("{}, {reason}", whats.join("; "))
+            format!("{}, {reason}", whats.join(" and "))
         }
         _ => whats.join("; "),
     }
@@ -115,19 +115,19 @@ mod tests {
             add: add.to_string(),
         };
         let all = [
-            left("a, for lack of time", "kiln survey --minutes 3"),
+            left("a, to save time", "kiln survey --minutes 3"),
             left("b", "apt-get install b"),
             left("c", "kiln survey --minutes 3"),
         ];
         assert_eq!(
             left_out(&all),
-            "Left out, and how to add it:\n  a, for lack of time; c: kiln survey --minutes 3\n  b: apt-get install b\n"
+            "Left out, and how to add it:\n  a, to save time; c: kiln survey --minutes 3\n  b: apt-get install b\n"
         );
         let all = [
-            left("10 ciphers, for lack of time", "a"),
-            left("1 compiler, for lack of time", "a"),
+            left("10 ciphers, to save time", "a"),
+            left("1 compiler, to save time", "a"),
         ];
-        assert!(left_out(&all).ends_with("  10 ciphers; 1 compiler, for lack of time: a\n"));
+        assert!(left_out(&all).ends_with("  10 ciphers and 1 compiler, to save time: a\n"));
         assert_eq!(left_out(&[]), "");
     }
 }

@@ -17,12 +17,14 @@ use super::{parse_ways, Plan};
 /// How many bytes fit into an FPU section under a latency limit
 ///
 /// For each strategy of dividing messages into FPU sections, Kiln measures how long the sections
-/// last and how much throughput is lost. First, every implementation is timed to set its byte
-/// limits, as a kernel could do at boot. Then, on an emulated CPU, a task passes messages of 1 MiB
-/// to the crypto API, while interrupts raise softirqs and wake another task.
+/// last and how much throughput is lost. First, Kiln times every implementation, to set the byte
+/// limits of the strategy 'calibrated'. A kernel could do the same at boot. Then, on an emulated
+/// CPU, a task passes messages of 1 MiB to the crypto API, while interrupts raise softirqs and wake
+/// another task.
 ///
-/// With --tree, Kiln instead measures the crypto functions that a kernel tree's library exports:
-/// for each message length, how long the FPU sections in these functions last.
+/// With --tree, Kiln instead measures the library functions that a kernel tree exports, such as
+/// sha256() and crc32c(). For each message length, it measures how long the FPU sections in these
+/// functions last.
 #[derive(Args)]
 #[command(after_long_help = "\
 Strategies for dividing a message into FPU sections (--mode):
@@ -31,7 +33,8 @@ Strategies for dividing a message into FPU sections (--mode):
   fixed        byte limits posted to the kernel list in 2022, never merged;
                only for implementations for which a limit was posted
   class        16, 256 or 512 KiB per section, depending on the algorithm
-  calibrated   as many bytes as take 4/5 of --target-us, measured at start
+  calibrated   as many bytes as can be processed in 4/5 of --target-us;
+               Kiln times this at its start
   clocked      a section reads the cycle counter and ends within the target
   on-demand    a section ends when a softirq is pending or a reschedule is due
 
@@ -68,7 +71,7 @@ pub struct BudgetArgs {
     )]
     target_us: Vec<f64>,
     /// Strategies for dividing messages into FPU sections; --help lists them [default: all; with
-    /// --header: calibrated]
+    /// --header, only 'calibrated']
     #[arg(
         long,
         value_delimiter = ',',
@@ -102,7 +105,7 @@ pub struct BudgetArgs {
     )]
     irq_rate: Option<f64>,
     /// Measuring time in seconds for each combination of implementation, mode, operation, data and
-    /// target [default: 0.25; with --quick 0.06]
+    /// target [default: 0.25; with --quick: 0.06]
     #[arg(
         long,
         value_name = "N",
@@ -111,7 +114,7 @@ pub struct BudgetArgs {
     )]
     seconds: Option<f64>,
     /// Write a C header for this machine, with the number of bytes that an FPU section of each
-    /// implementation can process within the first --target-us
+    /// implementation can process within the first value of --target-us
     #[arg(long, value_name = "FILE", conflicts_with = "tree")]
     header: Option<PathBuf>,
     /// Build this Linux source tree, and measure its library functions in user space

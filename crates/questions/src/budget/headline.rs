@@ -92,7 +92,7 @@ fn ranges<'a>(runs: &Runs<'a>, field: &str) -> Option<(String, Estimate)> {
                 let others = others.iter().map(|size| format!("{} and ", size.alg));
                 others.collect::<String>() + &say(last)
             }
-            [first, .., last] => format!("{}, {}", say(first), say(last)),
+            [first, .., last] => format!("{} and {}", say(first), say(last)),
         };
         classes.push(format!("for {class}, {range}"));
         let first = sizes.into_iter().next().map(|s| s.kib);
@@ -158,7 +158,7 @@ pub(super) fn held(runs: &Runs) -> Option<Row> {
         slowest(runs, "holds_bytes")
     );
     let detail = format!(
-        "{} is the slowest hash or CRC; all run their fastest code on cached data{}",
+        "Of all hashes and CRCs measured, {} is the slowest; each runs its fastest code on cached data{}",
         slowest(runs, "holds_bytes"),
         once(&smallest)
     );
@@ -171,7 +171,7 @@ pub(super) fn budgets(runs: &Runs) -> Option<Row> {
     let (ranges, smallest) = ranges(runs, "budget_bytes")?;
     let text = format!(
         "Kiln's byte limits keep an FPU section below {:.0} µs; they leave a fifth of that time in reserve, and assume that no data is \
-         cached. Kiln's limits per section, for the slowest and the fastest algorithm of each kind{}: {ranges}",
+         cached. These are Kiln's limits per section for the slowest and the fastest algorithm of each kind{}: {ranges}",
         target(runs)?,
         once(&smallest)
     );
@@ -282,11 +282,12 @@ pub(super) fn posted(runs: &Runs) -> Option<Row> {
     let undecided = match (fixed.unknown.len(), timed.unknown.len()) {
         (0, 0) => String::new(),
         (limits, timer) => {
-            format!(". Undecided: {limits} implementations with limits, {timer} with a timer")
+            format!(". Undecided cases: {limits} with the limits, {timer} with the timer")
         }
     };
     let detail = format!(
-        "To meet {target:.0} µs, 95 % of the sections must end within {:.0} µs (10 % tolerance){undecided}",
+        "To meet {target:.0} µs, 95 % of the sections must end within {:.0} µs (10 % tolerance). With a timer, a section \
+         reads the TSC and ends itself in time{undecided}",
         1.1 * target
     );
     let row =
@@ -363,13 +364,13 @@ mod tests {
         assert_eq!(all.len(), 3, "{all:?}");
         assert_eq!(
             all[0],
-            "Of all measured hashes and CRCs, sm3 is the slowest. In 30 µs, an FPU section can process these amounts with the slowest and the fastest algorithm of each kind: for hashes, sm3 17.0 KiB (16.2 to 17.8), sha1 55.0 KiB (52.4 to 57.7); for keyed hashes, ghash 256 KiB \
-             (244 to 269), polyval 260 KiB (248 to 273); for CRCs, crc32c and crct10dif 1,024 KiB or more. Each algorithm runs its fastest \
+            "Of all measured hashes and CRCs, sm3 is the slowest. In 30 µs, an FPU section can process these amounts with the slowest and the fastest algorithm of each kind: for hashes, sm3 17.0 KiB (16.2 to 17.8) and sha1 55.0 KiB (52.4 to 57.7); for keyed hashes, ghash 256 KiB \
+             (244 to 269) and polyval 260 KiB (248 to 273); for CRCs, crc32c and crct10dif 1,024 KiB or more. Each algorithm runs its fastest \
              implementation on cached messages of 1,024 KiB. A section that processes more bytes delays other work for more than 30 µs"
         );
         assert!(
             all[1].starts_with("Kiln's byte limits keep an FPU section below 30 µs")
-                && all[1].contains("sm3 11.0 KiB, sha1 42.0 KiB"),
+                && all[1].contains("sm3 11.0 KiB and sha1 42.0 KiB"),
             "{all:?}"
         );
         assert!(!all[0].contains("2022") && !all[0].contains("published"));

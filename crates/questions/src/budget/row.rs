@@ -22,7 +22,7 @@ use serde::Serialize;
         "x-view" = {
             "how": "How long sections last with each chunking strategy; the dashed line is the target. The diamond is the \
                     99.9th percentile of null sections, which only do arithmetic for as long as the target. If even the \
-                    diamond is beyond the target, the machine makes sections too long, not the strategy.",
+                    diamond is beyond the target, it is the machine that makes sections too long, not the strategy.",
             "each": ["impl", "op", "data", "target_us"],
             "name": ["mode"],
             "pictures": [{

@@ -102,7 +102,8 @@ fn measure_all(
             // Measure budgets again if the clock frequency changed. A kernel would do this in a
             // cpufreq notifier.
             if budget::calibrate_again().is_some() {
-                let changed = "the clock speed changed while this ran: budgets were measured anew";
+                let changed =
+                    "the clock speed changed during the run, so the byte budgets were measured again";
                 if !outcome.notes.iter().any(|n| n == changed) {
                     outcome.notes.push(changed.to_string());
                 }
@@ -276,8 +277,8 @@ fn summarize(rows: &[Row], way: Way) -> Option<String> {
         ),
     };
     Some(format!(
-        "strategy {way} meets the target in {kept} of {} rows{untold}: there, 95 % of the sections end within {LONG} times the target. Null \
-         sections do only arithmetic, for as long as the target. The 99.9th percentile of section lengths is at most {:.1} times \
+        "strategy '{way}' meets the target in {kept} of {} rows{untold}. In these rows, 95 % of the sections end within {LONG} \
+         times the target. Null sections do only arithmetic, for as long as the target. The 99.9th percentile of section lengths is at most {:.1} times \
          that of null sections (with {}). Compared with one section per request, throughput falls by at most {:.1} % (with {})",
         rows.len(),
         p999.0,
@@ -298,9 +299,9 @@ fn notes(plan: &Plan, calibrated: Calibrated, tsc_hz: f64, rows: &[Row]) -> Vec<
         ),
         format!(
             "requests of {} KiB, each in one piece, go through the crypto API, under policy bh-off with full preemption. {} interrupts per \
-             second raise a softirq and wake a task (a task switch counts as 1.8 µs). loss: throughput lost, compared with one section \
-             for the whole request (median of pairs). null: sections that do arithmetic for as long as the target, and alternate with \
-             the others. Quantiles are upper edges of buckets that are 3 to 6 % wide",
+             second raise a softirq and wake a task (a task switch counts as 1.8 µs). Column 'loss %' is the throughput lost, compared \
+             with one section for the whole request (median of pairs). Null sections (column 'null') do only arithmetic, for as long as \
+             the target, and alternate with the others. Quantiles are upper edges of buckets that are 3 to 6 % wide",
             plan.len >> 10,
             plan.irq_rate
         ),
@@ -308,7 +309,7 @@ fn notes(plan: &Plan, calibrated: Calibrated, tsc_hz: f64, rows: &[Row]) -> Vec<
     let without = plan.impls.iter().filter(|i| i.budget().posted.is_none());
     match (plan.ways.contains(&Way::Fixed), without.count()) {
         (true, n) if n > 0 => notes.push(format!(
-            "strategy fixed has no row for {n} of {} implementations, because no byte limit was posted for them in 2022",
+            "strategy 'fixed' has no row for {n} of {} implementations, because no byte limit was posted for them in 2022",
             plan.impls.len()
         )),
         _ => {}

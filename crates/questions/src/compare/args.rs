@@ -39,27 +39,29 @@ const USUAL_MS: u64 = 600_000;
 /// result in A is compared with the result in B for the same algorithm, implementation, length and
 /// so on.
 ///
-/// A and B can also be kernel trees, or git revisions of one: HEAD~1 in the current repository,
-/// DIR@HEAD~1 in another. If a file or directory has the name of a revision, it is used instead of
-/// the revision. Kiln builds and measures the trees. Two trees are measured alternately, so that
-/// changes in the machine's state affect both.
+/// A and B can also be kernel trees, or git revisions of a kernel tree, such as HEAD~1 (in the
+/// current repository) or DIR@HEAD~1 (in the repository DIR). If a file or directory has the name
+/// of a revision, it is used instead of the revision. Kiln builds and measures the trees. Two trees
+/// are measured alternately, so that changes in the machine's state affect both.
 ///
 /// The table has one row per result; the rows in which B is slowest relative to A come first. The
-/// last line counts the rows in which B is faster, slower or equal, and rows not judged.
+/// last line counts the rows in which B is faster, slower or equal, and the rows that cannot be
+/// judged.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status:
   1 if a row of both A and B has a number in A but not in B
-  1 with --max-regression, if B is more than PCT per cent slower in a row,
-    judged by the lower end of the ratio's interval
+  1 with --max-regression, if B is more than PCT per cent slower in a row;
+    the whole interval of the measured slowdown must be above PCT
   1 with --max-regression but without --allow-unjudged, if a row cannot be
     judged
   2 if A and B have no row in common (125 with --bisect)
-  125 with --bisect, if B cannot be read, built or measured, or if B fails
-    only because rows cannot be judged
+  125 with --bisect, if A or B cannot be built or measured, if B cannot be
+    read, or if B fails only because rows cannot be judged
   128 with --bisect, if A is a record that cannot be read (git bisect ends)
-  A row cannot be judged if only A or only B has it, if A has no number, if
-  the ratio has no interval, or if only cycles or only time exceed PCT.
+  A row cannot be judged if only A or only B has it, if A has no number in
+  it, if the ratio of B to A has no interval, or if B is more than PCT per
+  cent slower only in cycles or only in time.
 
 Examples:
   kiln compare before.json after.json --max-regression 5
@@ -91,7 +93,7 @@ pub struct CompareArgs {
     #[arg(long, requires = "max_regression")]
     allow_unjudged: bool,
     /// For git bisect: exit with status 125 if A or B cannot be built, measured or judged
-    #[arg(long)]
+    #[arg(long, requires = "max_regression")]
     bisect: bool,
     /// For trees: algorithms to measure [default: all]
     #[arg(long = "alg", value_delimiter = ';', value_name = "ALG;…")]
@@ -108,7 +110,10 @@ pub struct CompareArgs {
     /// For trees: key sizes to measure, in bits, as in 'kiln speed --key-bits'
     #[arg(long, value_name = "N,…")]
     key_bits: Option<String>,
-    /// For trees: primitive, api or library calls, as in 'kiln speed --level' [default: all three]
+    /// For trees: how to call ciphers (primitive, api or library) [default: all three]
+    ///
+    /// primitive: call the cipher's function directly. api: send requests to a driver through the
+    /// crypto API. library: call a function that the tree's library exports, such as sha256().
     #[arg(long, value_name = "LEVEL")]
     level: Option<String>,
     #[command(flatten)]
@@ -242,6 +247,11 @@ impl CompareArgs {
     /// # Errors
     /// Fails with the option's name.
     fn check_for_records(&self) -> Result<(), Error> {
+        // A side that does not exist may be meant as a git revision. The attempt to read it reports
+        // what is wrong.
+        if !self.a.exists() || !self.b.exists() {
+            return Ok(());
+        }
         let given = [
             ("--alg", !self.algs.is_empty()),
             ("--op", self.op.is_some()),

@@ -56,29 +56,30 @@ Variants (--variant); + combines several, as in ubsan+-fno-tree-pre:
   default          no additional flags
   patched          -fno-tree-pre -fno-tree-sra
   ubsan            Linux 4.15's UBSAN, fewer checks than -fsanitize=undefined
-  ubsan-tree       UBSAN of Linux 6.12: the checks of CONFIG_UBSAN alone
+  ubsan-tree       the checks that CONFIG_UBSAN alone enables in Linux 6.12
   asan             -fsanitize=address
-  no-object-flags  omits the flags that a kernel tree sets for this file only
+  no-object-flags  omits flags that a kernel tree sets only for the subject
   FLAGS            your own flags, such as -fno-tree-pre
 
-If --cc also names the compiler of --baseline, each variant of this compiler
-is compared with its variant 'default' at the same level. docs/COMPILERS.md
-lists the flags of all variants, and the CONVENTION values of --subject.
+If --cc also names the compiler of --baseline, each cell of this compiler is
+compared with this compiler's cell of variant 'default' at the same level.
+docs/COMPILERS.md lists the flags of all variants, and the CONVENTION values
+of --subject.
 
 Exit status:
   Without --bisect:
     1    a cell gives wrong results. With --max-regression also: a cell is
          more than PCT per cent slower in cycles or in time, or has no
          result although its baseline has one
-    2    no cell has a result; or no cell has one both in this run and in the
-         record of --baseline
+    2    no cell has a result; or this run and the record of --baseline have
+         no result in common
     3    no cell has a result, because something is missing on this machine
   With --bisect:
     125  a cell cannot be built or measured, or gives wrong results; or
          --baseline is missing; or a cell is more than PCT per cent slower
          only in cycles or only in time, and no cell is slower in both
-    1    none of these, and a cell is more than PCT per cent slower both in
-         cycles and in time
+    1    a cell is more than PCT per cent slower both in cycles and in time,
+         and no condition of status 125 is met
     2    --max-regression is missing
 
 Examples:
@@ -152,12 +153,12 @@ pub struct CompilersArgs {
     /// Message length in bytes
     #[arg(long, value_name = "N", default_value_t = 4096)]
     len: usize,
-    /// Total measuring time in seconds, for all cells together and without builds; with less time,
-    /// the intervals of the results are wider [default: depends on the number of cells]
+    /// Total measuring time in seconds, for all cells together, not counting builds; with less
+    /// time, the intervals of the results are wider [default: depends on the number of cells]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
     /// Compare each cell of the table with the corresponding cell of this compiler, or of an
-    /// earlier run. For an earlier run, give the file NAME.json that its --out wrote
+    /// earlier run. For an earlier run, give the JSON file that its --out wrote
     #[arg(long, value_name = "CC|RECORD.json")]
     baseline: Option<String>,
     /// Exit with status 1 if a cell is more than PCT per cent slower than its baseline. A cell
@@ -183,7 +184,7 @@ pub struct CompilersArgs {
     #[arg(long, value_name = "CELL", conflicts_with_all = WITHOUT_CELL)]
     reproduce: Option<String>,
     /// With --explain or --reproduce: the cell to compare with [default: the cell with variant
-    /// 'default', if that is faster; else a cell at another level]
+    /// 'default', if faster than the given cell; else a cell at another level]
     #[arg(long, value_name = "CELL")]
     against: Option<String>,
     /// With --explain: also print the disassembled hot code of both compared cells

@@ -171,7 +171,7 @@ pub(super) fn cells(runs: &Runs) -> Option<Row> {
     };
     let verdict = match judge(runs, fastest, slowest, &ratio) {
         Apart::Yes => format!(
-            "AES-CBC: slowest build takes {} times{} the fastest's cycles",
+            "Slowest AES-CBC build: {} times{} the cycles of the fastest",
             figure(ratio.value),
             ratio.interval(figure)
         ),
@@ -180,13 +180,13 @@ pub(super) fn cells(runs: &Runs) -> Option<Row> {
             cells.len()
         ),
         Apart::CannotTell => format!(
-            "AES-CBC: slowest build takes {} times the fastest's cycles, measured once",
+            "Slowest AES-CBC build: {} times the cycles of the fastest, measured once",
             figure(ratio.value)
         ),
         Apart::Disagree(_) => "AES-CBC: cannot tell, cycles and time disagree".to_string(),
     };
     let detail = format!(
-        "C code of AES-256-CBC at -O2, cycles per byte: slowest {} by {}, fastest {} by {}",
+        "At -O2, AES-256-CBC in C takes {} cycles per byte if built by {}, and {} if built by {}",
         figure(slowest.cycles.value),
         slowest.described(),
         figure(fastest.cycles.value),
@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(
             verdicts(&TOPIC, &answers(&SPREAD, PROCESSES)),
             [
-                "AES-CBC: slowest build takes 5.00 times (4.97 to 5.03) the fastest's cycles",
+                "Slowest AES-CBC build: 5.00 times (4.97 to 5.03) the cycles of the fastest",
                 "Plain -O2: clang-14 takes 24.9 % (24.2 to 25.9) more cycles than gcc-12"
             ]
         );

@@ -56,7 +56,7 @@ fn missing(means: &Means) -> Option<(&'static str, &'static str)> {
 fn left_out(slot: &Slot) -> Option<String> {
     let all = slot.means.compilers.len();
     let n = Matrix::within(slot.seconds, slot.processes, all).compilers;
-    (n < all).then(|| format!("{} of {all} compilers, for lack of time", all - n))
+    (n < all).then(|| format!("{} of {all} compilers, to save time", all - n))
 }
 
 /// How many compilers and levels fit into the available time.

@@ -292,7 +292,7 @@ fn open_with_key(plan: &Plan, imp: Impl) -> Result<Transform, Error> {
             _ => "",
         };
         Error::input(format!(
-            "--key: this key has {}: {alg} takes {all} bytes{what}, in hex",
+            "--key: this key has {}: {alg} takes {all} bytes{what}, in hex, or @FILE with hex or raw bytes",
             in_bytes(key.len())
         ))
     });

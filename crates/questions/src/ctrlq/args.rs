@@ -58,7 +58,7 @@ pub struct CtrlqArgs {
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
     /// Number of rounds, at least 6; each round measures every row of the table once [default: 9;
-    /// with --quick 6]
+    /// with --quick: 6]
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
     /// Measure the device that already listens on this socket, instead of starting Kiln's device

@@ -56,7 +56,7 @@ impl Serialize for Octaves {
         "x-question" = "How should a driver wait for its control queue, and how fast can the queue get?",
         "x-commands" = ["ctrlq"],
         "x-view" = {
-            "how": "How long it takes to close a session, with one line per method of waiting. The higher the line, the more closes took the time on the axis.",
+            "how": "How long it takes to close a session, with one line per method of waiting. The higher a line is, the more often closing a session took the time on the horizontal axis.",
             "each": ["workers", "session", "ctrl", "cores"],
             "name": ["mode", "depth"],
             "pictures": [{

@@ -475,8 +475,8 @@ fn notes(plan: &Plan, cores: &Cores, rows: &[Row]) -> Vec<String> {
             None => format!("{} here", cores.all.len()),
         };
         notes.push(format!(
-            "* this row's threads (workers, interrupt thread, threads of the device) need more cores than the {here}: up to {needed}, \
-             see field cores_needed. If threads share cores, the host's scheduler decides which thread runs and so affects the \
+            "* marks rows whose threads (workers, interrupt thread, threads of the device) need more cores than the {here}; the most that a \
+             row needs is {needed} (field cores_needed). If threads share cores, the host's scheduler decides which thread runs and so affects the \
              result. Do not compare rows marked * with rows that had enough cores"
         ));
     }

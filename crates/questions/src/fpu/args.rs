@@ -31,7 +31,7 @@ What happens if a softirq needs SIMD while an FPU section is open (--policy):
   bh-off       Linux from 6.15: softirqs are disabled during sections
   nested       the softirq saves the section's registers and restores them
   nested-v1    nested as first posted for Linux, without later corrections
-  preemptible  arm64, Linux 6.12: like nested, and sections can be preempted
+  preemptible  as nested, but sections can be preempted (arm64, Linux 6.12)
   none         the control, broken on purpose: the softirq saves no registers
 
 Sources of interrupts (--inject):
@@ -75,8 +75,8 @@ pub struct FpuArgs {
     /// priority]
     #[arg(long = "impl", value_name = "NAME")]
     imp: Option<String>,
-    /// Total measuring time in seconds, for all policies and loads together [default: 48, with
-    /// --quick 12]
+    /// Total measuring time in seconds, for all policies and loads together [default: 48; with
+    /// --quick: 12]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
     #[command(flatten)]

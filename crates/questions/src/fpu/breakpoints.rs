@@ -128,7 +128,7 @@ pub(super) fn run(
     outcome.notes.push(format!(
         "each interrupt comes before a random instruction of the task's FPU sections. A round runs one slice of up to {SLICE} interrupts per \
          policy and load, and has new messages, keys and breakpoints. The number in a load's name is the size of the task's messages \
-         in bytes; messages of softirqs have {SHORT_PACKET} B ({} B under load pattern). The control runs in every {CONTROL_EVERY}th \
+         in bytes; messages of softirqs have {SHORT_PACKET} B ({} B under load 'pattern'). The control runs in every {CONTROL_EVERY}th \
          round. Throughput is not measured",
         Workload::PATTERN.packet
     ));

@@ -125,7 +125,7 @@ fn describe_step(runs: &Runs, from: Way, to: Way) -> Option<String> {
     let ns = |way| runs.estimate(|rows| request_ns(rows, way));
     let ratio = runs.estimate(|rows| Some(request_ns(rows, from)? / request_ns(rows, to)?))?;
     if ratio.against(1.0) == Against::Equal {
-        return Some("makes no difference beyond the noise".to_string());
+        return Some("makes no measurable difference".to_string());
     }
     let saved = ns(from)?.value - ns(to)?.value;
     Some(match saved > 0.0 {
@@ -139,7 +139,7 @@ fn outcome(speedup: &Speedup) -> &'static str {
     match speedup.cycles.against_by_both(speedup.time.as_ref(), 1.0) {
         Some(Against::Above) => "6.15 is faster",
         Some(Against::Below) => "6.15 is slower",
-        Some(Against::Equal) => "within noise",
+        Some(Against::Equal) => "no difference found",
         Some(Against::CannotTell) => "measured once",
         None => "unclear",
     }
@@ -170,8 +170,8 @@ pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     let steps = describe_step(runs, helper, direct).zip(describe_step(runs, direct, softirqs_off));
     let steps = steps.map_or(String::new(), |(first, second)| {
         format!(
-            ". Per 16-byte request in 6.15, calling the cipher directly instead of through the simd helper {first}; disabling \
-             softirqs in FPU sections {second}"
+            ". Compared with 6.14, calling the cipher without the simd helper {first} per 16-byte request; disabling softirqs in FPU \
+             sections {second}"
         )
     });
     let theirs = SHORT / DIRECT_BH_OFF * 1000.0;
@@ -184,7 +184,7 @@ pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
             ""
         };
         format!(
-            ". On the Ryzen, a 16-byte request takes {} ns in 6.15{so}",
+            ". On that Ryzen 9 9950X, a 16-byte request takes {} ns in 6.15{so}",
             figure(theirs)
         )
     });
@@ -198,14 +198,14 @@ pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     );
     let verdict = match before.zip(now) {
         Some((before, now)) => format!(
-            "AES-XTS 16 B: {} ns as in Linux 6.14, {} ns as in 6.15; {}",
+            "AES-XTS 16 B: 6.14 model {} ns, 6.15 model {} ns; {}",
             figure(before),
             figure(now),
             outcome(&short)
         ),
         None => format!("16 bytes, Linux 6.15's model: {}", brief(&short)),
     };
-    let detail = format!("Kiln models both kernels; the instructions run natively{steps}");
+    let detail = format!("Kiln models Linux 6.14 and 6.15; the instructions run natively{steps}");
     let row = Row::estimate(topic, &short.cycles, "times", text).with_verdict(verdict);
     Some(row.with_detail(detail).beside(topic, published))
 }
@@ -218,8 +218,8 @@ pub(super) fn other_sections(runs: &Runs) -> Option<Row> {
     let legacy = of("legacy")?;
     let published = |mb: f64| figure(mb / HELPER_LEGACY);
     let mut text = format!(
-        "Speed of 16-byte AES-XTS when it is called directly, divided by its speed through the simd helper, as in Linux up to 6.14. \
-         With the FPU sections of 6.14: {}. Published: {} times ({} instead of {} MB/s, commit d02198550423)",
+        "These factors say how fast 16-byte AES-XTS is when it is called directly, compared with calls through the simd helper, as in \
+         Linux up to 6.14. With the FPU sections of 6.14: {}. Published: {} times ({} instead of {} MB/s, commit d02198550423)",
         times(&legacy),
         published(DIRECT_LEGACY),
         DIRECT_LEGACY,
@@ -240,7 +240,8 @@ pub(super) fn other_sections(runs: &Runs) -> Option<Row> {
             brief(&legacy)
         ))
         .with_detail(
-            "Direct calls of 16-byte AES-XTS, compared with the unmodified 6.14 model".to_string(),
+            "In the 6.14 model, direct calls of 16-byte AES-XTS are compared with calls through the helper"
+                .to_string(),
         );
     Some(row.beside(topic, DIRECT_LEGACY / HELPER_LEGACY))
 }
@@ -421,7 +422,7 @@ pub(super) fn interrupted(runs: &Runs) -> Option<Row> {
     let verdict = lost.verdict();
     let found = lost.judge().map(|()| {
         format!(
-            "A control that saves no registers: {} wrong results in {} interrupts",
+            "In a control that saves no registers, {} results were wrong after {} interrupts",
             show(control_wrong),
             show(of_control)
         )
@@ -505,7 +506,7 @@ mod tests {
         );
         assert_eq!(
             row.verdict.as_deref(),
-            Some("AES-XTS 16 B: 20.0 ns as in Linux 6.14, 16.5 ns as in 6.15; 6.15 is faster")
+            Some("AES-XTS 16 B: 6.14 model 20.0 ns, 6.15 model 16.5 ns; 6.15 is faster")
         );
         assert_eq!(row.value, Some(1.21));
         assert_eq!(row.baseline, Some(461.0 / 384.0));
@@ -607,23 +608,23 @@ mod tests {
         };
         let (text, verdict) = said(16.7, 12.5, 20.9);
         assert!(
-            text.contains(". Per 16-byte request in 6.15, calling the cipher directly instead of through the simd helper saves 4.20 ns; disabling softirqs in FPU sections costs 8.40 ns."),
+            text.contains(". Compared with 6.14, calling the cipher without the simd helper saves 4.20 ns per 16-byte request; disabling softirqs in FPU sections costs 8.40 ns."),
             "{text}"
         );
         assert!(
-            verdict.ends_with(": 16.7 ns as in Linux 6.14, 20.9 ns as in 6.15; 6.15 is slower"),
+            verdict.ends_with(": 6.14 model 16.7 ns, 6.15 model 20.9 ns; 6.15 is slower"),
             "{verdict}"
         );
         // 34.7 ns is the time that a 16-byte message takes at the published 461 MB/s.
         assert!(
-            text.ends_with("On the Ryzen, a 16-byte request takes 34.7 ns in 6.15, longer than here, so saving the same number of ns is a smaller gain in percent there"),
+            text.ends_with("On that Ryzen 9 9950X, a 16-byte request takes 34.7 ns in 6.15, longer than here, so saving the same number of ns is a smaller gain in percent there"),
             "{text}"
         );
         // If the measured request takes longer than the published one, the text gives no
         // explanation.
         let (text, _) = said(40.0, 30.0, 50.0);
         assert!(
-            text.ends_with("On the Ryzen, a 16-byte request takes 34.7 ns in 6.15"),
+            text.ends_with("On that Ryzen 9 9950X, a 16-byte request takes 34.7 ns in 6.15"),
             "{text}"
         );
     }
@@ -652,13 +653,15 @@ mod tests {
         };
         let noisy = said([14.0, 18.0, 15.0, 17.0, 15.5]);
         assert!(
-            noisy.contains("the simd helper makes no difference beyond the noise; disabling"),
+            noisy.contains(
+                "the simd helper makes no measurable difference per 16-byte request; disabling"
+            ),
             "{noisy}"
         );
         // Control: with a steady result, the same difference is stated.
         let steady = said([15.5, 15.6, 15.4, 15.5, 15.5]);
         assert!(
-            steady.contains("the simd helper saves 0.50 ns; disabling"),
+            steady.contains("the simd helper saves 0.50 ns per 16-byte request; disabling"),
             "{steady}"
         );
     }
@@ -695,7 +698,7 @@ mod tests {
         };
         assert!(verdict(FASTER, None).ends_with("; 6.15 is faster"));
         assert!(verdict(SLOWER, None).ends_with("; 6.15 is slower"));
-        assert!(verdict(EQUAL, None).ends_with("; within noise"));
+        assert!(verdict(EQUAL, None).ends_with("; no difference found"));
         assert!(verdict(FASTER, Some(SLOWER)).ends_with("; unclear"));
     }
 

@@ -14,7 +14,7 @@ pub(super) struct LoadArgs {
     /// (xts-4096), or keep a pattern in all registers (pattern) [default: xts-16,xts-4096]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     load: Vec<String>,
-    /// What softirqs do under the policy legacy if SIMD is not usable: scalar (run scalar code) or
+    /// What softirqs do under policy 'legacy' if SIMD is not usable: scalar (run scalar code) or
     /// cryptd (defer the request to cryptd) [default: scalar]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     fallback: Vec<String>,

@@ -10,7 +10,7 @@ use super::plan::{contenders, Contender};
 
 #[derive(Args)]
 pub(super) struct PolicyArgs {
-    /// FPU policies, explained by kiln fpu --help: legacy (Linux up to 6.14), bh-off (Linux from
+    /// FPU policies, explained by 'kiln fpu --help': legacy (Linux up to 6.14), bh-off (Linux from
     /// 6.15), nested, nested-v1, preemptible, none (the control: saves no registers), or tree:DIR
     /// (the policy of a Linux source tree or git revision) [default: all but tree:DIR]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]

@@ -28,12 +28,12 @@ use super::view;
 /// decryption, and that no user-mode register was changed. The policy 'none' saves no registers and
 /// is included as a control. If the control loses too little, the run fails, because losses of
 /// other policies could go unnoticed, too. To interrupt random instructions in millions of
-/// sections, use kiln fpu prove breakpoint.
+/// sections, use 'kiln fpu prove breakpoint'.
 ///
 /// With --tree, Kiln instead examines crypto library functions of a kernel tree (Linux 6.9 and
-/// later): those that are exported, and those that interrupt tests of the KUnit suites call. Each
-/// function is called in a task and in a softirq, and interrupted before every instruction. In a
-/// hardirq, where nothing can interrupt it, the function is only single-stepped. Kiln checks that
+/// later): the exported functions, and the functions called by the KUnit suites' interrupt tests.
+/// Each function is called in a task and in a softirq, and interrupted before every instruction. In
+/// a hardirq, where nothing can interrupt it, the function is only single-stepped. Kiln checks that
 /// results are right, and that interrupts change no vector register of an open section. Kiln also
 /// checks that functions preserve callee-saved registers, and use vector registers only in
 /// sections. These checks do not find a missing vzeroupper; for that, use kiln test --tree DIR
@@ -41,9 +41,10 @@ use super::view;
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status:
-  1 if a policy other than \"none\", the control, lost register contents
-  1 if a loss could have gone unnoticed (\"no power\"): the control \"none\"
-    lost too little
+  1 if register contents were lost under a policy other than \"none\", which is
+    the control
+  1 if the control \"none\" lost so little that losses under other policies
+    could have gone unnoticed (\"no power\")
   With --tree: 1 if a check failed, or if a function was never interrupted
 
 Environment:
@@ -83,11 +84,11 @@ pub(super) struct ProveArgs {
     /// hardirq [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…", requires = "tree")]
     context: Vec<String>,
-    /// With --tree: interrupt each instruction of a section the first N times that it is executed
+    /// With --tree: interrupt each instruction of a section in its first N executions
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..), requires = "tree")]
     visits: u64,
-    /// Cipher implementation for the task and the softirqs; with 'pattern', the task does not
-    /// encrypt but keeps a pattern in all registers [default: all implementations, and pattern]
+    /// Cipher implementation for the task and the softirqs; with 'pattern', the task keeps a
+    /// pattern in all registers instead of encrypting [default: all implementations, and 'pattern']
     #[arg(long = "impl", value_name = "NAME")]
     imp: Option<String>,
     /// Lengths of the task's messages in bytes [default: 16,31,512,4096]
@@ -96,9 +97,9 @@ pub(super) struct ProveArgs {
     /// What the task does with its messages: encrypt, decrypt [default: both]
     #[arg(long, value_delimiter = ',', value_name = "OP,…")]
     op: Vec<String>,
-    /// Inject only one interrupt, before instruction K of the section; with K,K2, also one before
-    /// instruction K2 of the softirq that follows. With --tree: stop injecting after instruction K2
-    /// of call K
+    /// Inject only one interrupt, before instruction K of the section; with K,K2, a second before
+    /// instruction K2 of the softirq that the first raises. With --tree: inject until instruction
+    /// K2 of the K-th call
     #[arg(long, value_name = "K[,K2]", allow_hyphen_values = true)]
     at: Option<String>,
     /// With --at: let hardirq handlers open FPU sections, too
@@ -160,6 +161,17 @@ impl Question for ProveArgs {
             return Err(Error::input(
                 "--shard divides a proof, and --at repeats a single interrupt: leave one of them out",
             ));
+        }
+        // clap does not require --tree if a flag is given that conflicts with --tree.
+        let of_tree = [
+            ("--suite", self.suite.is_empty()),
+            ("--context", self.context.is_empty()),
+        ];
+        let given = of_tree.iter().find(|(_, absent)| !absent);
+        if let (None, Some((flag, _))) = (&self.tree, given) {
+            return Err(Error::input(format!(
+                "{flag} selects functions of a kernel tree: add --tree DIR, or leave {flag} out"
+            )));
         }
         if let Some(dir) = &self.tree {
             let at: Option<Steps> = self.at.as_deref().map(str::parse).transpose()?;

@@ -239,7 +239,7 @@ impl Rounds<'_> {
         let us = |share: f64| (1.0 - share) / irqs * 1e6;
         Ok(Some(format!(
             "under load {}, even an interrupt that does nothing costs the task {:.1} µs here ({:.1} to {:.1}). Nearly all of this \
-             time is the delivery of the host signal by which Kiln emulates an interrupt. The controls contain it as well",
+             time is the delivery of the host signal by which Kiln emulates an interrupt. The controls include this time as well",
             self.work.name,
             us(r.ratio),
             us(r.high).max(0.0),
@@ -288,9 +288,9 @@ fn rows(
 fn clock_note(imp: Impl, clock: &Ratio) -> String {
     let pct = |r: f64| 100.0 * (r - 1.0);
     format!(
-        "section timer, which measures how long sections last: with one 4096-byte message per section, it changes the cycles of {} \
+        "a section timer measures how long sections last. With one 4096-byte message per section, the timer changes the cycles of {} \
          by {:+.2} % ({:+.2} to {:+.2}). The shorter the sections are, the fewer of them are timed; in the histograms, each timed \
-         section also counts for the skipped ones before it",
+         section also counts for the untimed sections before it",
         imp.driver(),
         pct(clock.ratio),
         pct(clock.low),
@@ -316,16 +316,16 @@ fn notes(plan: &Plan, outcome: &mut Outcome<Row>) {
         let entries: Vec<String> = plan.loads.iter().map(|l| l.to_string()).collect();
         notes.push(format!(
             "in each emulated system call, the task processes {}, each in its own FPU section. Each interrupt raises a softirq, which \
-             encrypts one message of {PACKET} B, the size of a packet ({} B under load pattern), and overwrites every register. All \
-             results are checked; the time of the checks lowers the throughput",
+             encrypts one message of {PACKET} B, the size of a packet ({} B under load 'pattern'), and overwrites every register. All \
+             results are checked, and the time that the checks take lowers the throughput",
             entries.join(" or "),
             Workload::PATTERN.packet
         ));
         notes.push(
             "throughput and rates are per second of the thread's CPU time. In a control, the same interrupts arrive, but do nothing. \
-             of_control: the task's throughput divided by that in the control; ratio: divided by that under the first policy. Both are \
-             medians over pairs of adjacent time slices; low and high are the ends of the 95 % interval. The longest times of sections \
-             include the host's signals"
+             of_control is the task's throughput divided by its throughput in the control. ratio is the task's throughput divided by its \
+             throughput under the first policy. Both are medians over pairs of adjacent time slices; low and high are the ends of the \
+             95 % interval. The longest section times include the delivery of the host's signals"
                 .to_string(),
         );
     }
@@ -425,9 +425,10 @@ fn lost_state(rows: &[Row]) -> String {
         })
     };
     let parts = [
-        sums(false).map(|s| format!("policies: {s}")),
-        sums(true)
-            .map(|s| format!("the control, policy none, saves nothing and must lose both: {s}")),
+        sums(false).map(|s| format!("the tested policies had {s}")),
+        sums(true).map(|s| {
+            format!("The control, policy 'none', saves nothing, so it must have both: {s}")
+        }),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(". ")
 }
@@ -483,10 +484,10 @@ mod tests {
         assert!(!good.failed, "{:?}", good.notes);
         assert_eq!(good.rows[0].expected_wrong, Some(500.0));
         assert_eq!(good.rows[2].expected_wrong, None, "it is not judged");
-        assert!(
-            good.notes[0].starts_with("policies: 0 wrong results and 0 lost user states in 1000 ")
-        );
-        assert!(good.notes[0].contains("must lose both: 250 wrong results"));
+        assert!(good.notes[0].starts_with(
+            "the tested policies had 0 wrong results and 0 lost user states in 1000 "
+        ));
+        assert!(good.notes[0].contains("must have both: 250 wrong results"));
         assert_eq!(good.notes.len(), 1);
     }
 

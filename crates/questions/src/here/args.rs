@@ -34,8 +34,8 @@ Files that are read:
   /sys    mitigations, clock source, virtio devices
   /boot   config-$(uname -r), if /proc/config.gz cannot be read
 
-Before you run this, start the programs that encrypt: /proc/crypto lists only
-drivers that are loaded.
+Before you run kiln here, start the programs that encrypt, because
+/proc/crypto lists only drivers that are loaded.
 
 Exit status:
   1 with --check, if a verdict is 'has it'

@@ -15,12 +15,12 @@ use crate::fpu::inject::Inject;
 use crate::fpu::plan::{policies, Plan};
 use crate::fpu::CpuArgs;
 
-/// The packet rate from which IPsec loses packets, by FPU policy
+/// The packet rate at which IPsec starts to lose packets, by FPU policy
 ///
 /// Softirqs on an emulated CPU encrypt and decrypt ESP packets, as Linux's xfrm does. A task on the
 /// same CPU encrypts disk sectors. This task represents any user of the FPU, such as dm-crypt or
 /// WireGuard. An FPU policy decides what happens to packets that arrive while the task uses the
-/// FPU. Under the policy legacy (Linux up to 6.14), such packets wait for cryptd, which drops
+/// FPU. Under the policy 'legacy' (Linux up to 6.14), such packets wait for cryptd, which drops
 /// packets when its queue is full. Under the other policies, the softirq processes such packets
 /// itself.
 #[derive(Args)]
@@ -34,8 +34,9 @@ IMIX is a mix of packet sizes: of 12 packets, 7 have 40 bytes, 4 have 576
 and 1 has 1500. For other sizes, use pcap:FILE or pcap-cbc:FILE.
 
 Exit status:
-  1 if results were wrong, or user-mode registers were lost. The policy none
-  does not count: it saves no registers, to show that such errors are found
+  1 if results were wrong or user-mode registers were lost under a policy
+    other than \"none\". The policy \"none\" is a control: it saves no
+    registers, to show that Kiln finds such errors
 
 Environment:
   KILN_TIERS=generic,aesni   use only these ISA tiers; 'kiln list' shows all
@@ -47,9 +48,9 @@ Examples:
   kiln ipsec --load pcap:traffic.pcap
   kiln ipsec --stack-ns 3000    with 3 µs per packet for the rest of the stack
 
-Only one CPU is emulated. Linux can spread IPsec over several CPUs: by SPI on
-receive, by per-CPU associations (since 6.13), or by pcrypt. See
-docs/tutorials/network.md.
+Only one CPU is emulated. A real kernel can spread IPsec over several CPUs:
+it can distribute received packets by SPI, use security associations per CPU
+(since Linux 6.13), or use pcrypt. See docs/tutorials/network.md.
 
 See also:
   docs/EMULATION.md, docs/tutorials/network.md")]

@@ -185,7 +185,7 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
         (legacy, direct) => format!(". Ranges: with cryptd {legacy}, without {direct}"),
     };
     let detail = format!(
-        "The emulated core also encrypts a disk. Without cryptd, sections disable softirqs{most}{ranges}{tie}"
+        "The emulated core also encrypts a disk. Without cryptd, FPU sections disable softirqs{most}{ranges}{tie}"
     );
     let row = match &legacy {
         Knee::At(e) => Row::estimate(&NESTED_FPU, e, "packets/s", text),

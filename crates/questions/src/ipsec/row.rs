@@ -15,9 +15,9 @@ use crate::fpu::Row;
         "x-commands" = ["ipsec"],
         "x-old-commands" = ["fpu --load esp"],
         "x-view" = {
-            "how": "Packets delivered per second, by packets offered per second. Where a policy's line falls below the diagonal \
-                    (all packets delivered), packets are lost. If the load has phases, more pictures show the payload received and the requests that \
-                    wait for cryptd over time.",
+            "how": "The pictures show how many packets per second are delivered, depending on how many are offered. Where a policy's \
+                    line falls below the diagonal (all packets delivered), packets are lost. If the load has phases, more pictures show, \
+                    over time, the payload received and how many requests wait for cryptd.",
             "only": ["!control"],
             "each": ["load"],
             "name": ["policy", "fallback!=none|own|scalar"],

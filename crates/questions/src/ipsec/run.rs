@@ -287,8 +287,8 @@ fn notes(plan: &Plan, settings: &Settings, outcome: &mut Outcome<Row>) {
         "the task encrypts sectors of {SECTOR} B through the crypto API, {ENTRY} per emulated system call, and {own}"
     ));
     outcome.notes.push(format!(
-        "column wrong: sectors and packets that differ from the results of code without SIMD, plus lost user-mode registers; every \
-         sector and packet is compared. A receiver's anti-replay window has {} sequence numbers",
+        "column 'wrong' counts the sectors and packets that differ from the results of code without SIMD, plus lost user-mode registers; \
+         every sector and packet is compared. A receiver's anti-replay window has {} sequence numbers",
         settings.window
     ));
     if phases {
@@ -304,20 +304,22 @@ fn notes(plan: &Plan, settings: &Settings, outcome: &mut Outcome<Row>) {
              the network card's ring of 4096 packets is full"
                 .to_string(),
             format!(
-                "loses from: the rate at which losses begin. It lies between the lowest rate with losses and the next lower rate tried, which is 9 % lower. A rate has losses if over {} % \
-                 of its packets are lost, or if the core usually needs over 10 ms to catch up afterwards. low, high: the range over \
-                 all rounds, widened by one step of 9 % at each end",
+                "column 'loses from' is the rate at which losses begin. It lies between the lowest rate with losses and the next lower rate \
+                 tried, which is 9 % lower. A rate has losses if over {} % of its packets are lost, or if the core, in over half of the \
+                 trials, needs over 10 ms at the end to process its backlog. low and high are the ends of the range over all rounds, \
+                 widened by one step of 9 % at each end",
                 100.0 * sweep::LOST
             ),
-            "of the core: the share of the core that packets take. It is the task's loss of throughput, compared with the same \
-             interrupts without packets; a negative loss is shown as 0.0 %. Gbit/s counts the bits of the IP packets, without those that ESP adds"
+            "column 'of the core' is the share of the core that packets take: the throughput that the task loses, compared with the same \
+             interrupts without packets. A negative loss is shown as 0.0 %. Gbit/s counts the bits of the IP packets, without the bits \
+             that ESP adds"
                 .to_string(),
         ]);
     }
     if outcome.rows.iter().any(|r| r.policy == "legacy") {
         outcome.notes.push(
-            "policy legacy: a packet goes to cryptd if the FPU is in use, or if earlier packets of the same security association wait for \
-             cryptd. cryptd's queue holds 1000 packets. The other policies call the drivers directly"
+            "under policy 'legacy', a packet goes to cryptd if the FPU is in use, or if earlier packets of the same security association \
+             wait for cryptd. cryptd's queue holds 1000 packets. The other policies call the drivers directly"
                 .to_string(),
         );
     }

@@ -394,8 +394,8 @@ pub(super) fn run(
     ));
     if rounds == 1 && settings.rates.is_empty() {
         outcome.notes.push(
-            "only one round: low and high are the ends of the range that one search found. Another search can find a rate several times \
-             as high or low, because a single burst decides. Before you quote a rate, run without --quick"
+            "only one round was run, so low and high are the ends of the range that a single search for the rate found. Another search \
+             can find a rate several times as high or low, because a single burst of packets decides. Before you quote a rate, run without --quick"
                 .to_string(),
         );
     }

@@ -7,7 +7,7 @@ use super::install_args::InstallArgs;
 use super::row::{list_libraries, Row};
 use super::view;
 
-/// Crypto libraries for comparisons: which are installed, how to get current ones
+/// Show which crypto libraries are installed, and how to get current versions
 ///
 /// Lists the libraries that 'kiln speed' can measure. Each library is listed with the version to be
 /// measured, the year in which that release series began, its file, and how to get the current

@@ -14,8 +14,8 @@ use kiln_timing::peer::installed::directory;
 ///
 /// cargo downloads crates from the crate registry, and apt-get downloads packages from Debian's
 /// mirror; both programs verify what they download. Each library is built or unpacked in a
-/// temporary directory, and loaded once as a check. Only then is it moved to where 'kiln speed'
-/// finds it.
+/// temporary directory, and loaded once as a check. A library that passes this check is then moved
+/// to the directory in which 'kiln speed' searches.
 #[derive(Args)]
 #[command(after_long_help = "\
 Without NAME, all four libraries are installed, one after the other. This

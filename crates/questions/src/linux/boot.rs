@@ -19,10 +19,11 @@ use super::seconds::seconds;
 /// and this command exits with the program's exit status.
 #[derive(Args)]
 #[command(after_long_help = "\
-The program is one of this machine, copied into the booted system with the
-libraries it is linked to; /proc, /sys, /dev and /tmp are there, files of this
-machine are not. A boot that has not ended at its limit is killed. Without a
-program the time to init is told on stderr.
+PROGRAM is an executable file of this machine. Kiln copies it into the booted
+system, with the libraries that it is linked to. The booted system contains
+no other files of this machine. It has its own /proc, /sys, /dev and /tmp. A
+boot that has not ended after --limit seconds is killed. Without PROGRAM, the
+time from the start of the boot until init runs is printed on stderr.
 
 Examples:
   kiln linux boot --tree ~/linux

@@ -12,13 +12,14 @@ use super::kernel_args::{build_module, KernelArgs};
 
 /// Build user mode Linux and Kiln's module
 ///
-/// The results are written to the cache. Nothing is written into the source tree.
+/// The kernel and the module are kept in ~/.cache/kiln. Nothing is written into the source tree.
 #[derive(Args)]
 #[command(after_long_help = "\
-Everything goes to XDG_CACHE_HOME or ~/.cache, under kiln/linux; the first
-time takes minutes, later ones seconds. With --headers Kiln's module alone is
-built, for a kernel of the distribution. With --sources nothing is built: the
-package kiln-crypto-dkms consists of what is written.
+All build files are kept in ~/.cache/kiln/linux or, if XDG_CACHE_HOME is set,
+in $XDG_CACHE_HOME/kiln/linux. The first build takes minutes, later builds
+take seconds. With --headers, only Kiln's module is built, for an installed
+kernel of the distribution. With --sources, nothing is built; the package
+kiln-crypto-dkms is made from the files that are written.
 
 Exit status:
   1 if the compiler, modpost or objtool had a warning for the module

@@ -20,29 +20,29 @@ use super::qemu_args::QemuArgs;
 #[command(after_long_help = "\
 Packets are sent in two IPsec modes: transport, in which softirqs only
 decrypt, and tunnel, in which softirqs encrypt and decrypt. Each mode runs
-with AES-GCM, and with AES-CBC plus HMAC-SHA-256. These four loads run first
-with Linux's own drivers, then with Kiln's (module parameter prefer=1). A
-timer's softirq sends the packets in bursts, and often interrupts an FPU
-section of dm-crypt. Finally, the module is repeatedly loaded, used and
-unloaded while packets and disk writes continue (--cycles).
+with AES-GCM, and with AES-CBC plus HMAC-SHA-256. These four workloads run
+first with Linux's own drivers, then with Kiln's drivers (module parameter
+prefer=1). A timer's softirq sends the packets in bursts, and often
+interrupts an FPU section of dm-crypt. Finally, the module is repeatedly
+loaded, used and unloaded while packets and disk writes continue (--cycles).
 
-Before these loads, three properties of the module are checked. The module
-can be unloaded after it served the first security association of the boot.
+Before these workloads, three properties of the module are checked. The
+module can be unloaded after it served the boot's first security association.
 Without the parameter prefer=1, Linux's drivers keep the highest priorities.
 If the parameters match no driver, the module refuses to load.
 
---sections N adds a load that needs no network: mode timer. It ends after N
-nested FPU sections. A task encrypts and decrypts sectors of 4 KiB (XTS) and
+--sections N adds a workload that needs no network: the mode 'timer'. This
+workload ends after N nested FPU sections. A task encrypts and decrypts sectors of 4 KiB (XTS) and
 messages of up to 4 KiB (ChaCha20-Poly1305). A timer interrupts the task, and
 the timer's softirq encrypts or decrypts 1 to 8 messages of 40 to 1372 bytes
 (AES-GCM or ChaCha20-Poly1305). All results are compared with reference
 results, which were computed before the timer started.
 
-Controls (each line: a planted fault, and what must happen then):
-  one bit of a known answer is wrong: the driver with this answer must not be
-    offered
-  registers are not saved: damage must be found on the disk, in the registers
-    of a program, and in the load of mode timer
+Controls (first a planted fault, then the effect that this fault must have):
+  one bit of a known answer is wrong: the drivers with this known answer must
+    not appear in /proc/crypto
+  registers are not saved: damage must be found in packets or on the disk, in
+    the registers of a program, and in the workload 'timer'
   the self-test of nested sections fails: nested sections must be turned off
   the kernel's random number generator gets Kiln's driver: unloading the
     module must fail
@@ -54,22 +54,24 @@ The programs ip, tc and dmsetup are copied from this machine into the guest.
 By default, the module is built on this machine from the package's sources.
 With --system, apt-get installs the package in the guest, and DKMS builds the
 module there; this takes many minutes under QEMU's translator. After the
-loads, the package is removed, and must not leave a file. --system needs
-mke2fs, and root rights to read the system's files. It also copies mount, cp,
-chroot and xz from this machine into the guest.
+workloads, the package is removed, and must not leave a file. --system needs
+mke2fs, and root rights to read the files of the system in DIR. It also
+copies mount, cp, chroot and xz from this machine into the guest.
 
 The planned duration of a boot in seconds is
 10 * (SECONDS + 20) + 20 * CYCLES + SECTIONS / 1000 + 120;
---system adds 3600. A boot that takes --limit seconds longer is killed.
+--system adds 3600. Kiln kills a boot that has run for --limit seconds longer
+than the planned duration.
 
 Exit status:
   1 if one of these happened:
     a byte was wrong, or the kernel reported a fault
-    in a load with the module, a packet was lost or deferred to cryptd
+    in an IPsec workload with the module, a packet was lost or a request was
+      deferred to cryptd
     a control did not have the effect that is described above
-    a load did not run, or ended before --sections or --cycles was reached
-    the IPsec loads with the module opened fewer than 100 nested sections in
-      total
+    a workload did not run, or ended before it reached --sections or --cycles
+    the IPsec workloads with the module opened fewer than 100 nested sections
+      in total
     a driver was missing, or had not passed its self-test
     the module did not load or unload as described above
     with --system, DKMS did not install the module, or files of the removed
@@ -86,14 +88,14 @@ See also:
 pub(super) struct DkmsArgs {
     #[command(flatten)]
     qemu: QemuArgs,
-    /// Duration of each IPsec load in seconds; each combination of mode and algorithm is one load
+    /// Duration of each IPsec workload in seconds; each pair of mode and algorithm is one workload
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
     /// Number of times to load, use and unload the module while packets and disk writes continue
     #[arg(long, value_name = "CYCLES", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     cycles: u32,
-    /// Also run a load that a timer drives, without a network, until this many nested FPU sections
-    /// were opened; 0 omits this load
+    /// Also run the workload 'timer', which needs no network, until this many nested FPU sections
+    /// were opened; 0 omits this workload
     #[arg(long, value_name = "SECTIONS", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     sections: u64,
     /// In the guest, install the package with apt-get in a copy of the Debian system in DIR. DIR

@@ -16,7 +16,7 @@ use super::qemu_args::QemuArgs;
 /// Directory in Kiln's repository that contains the records.
 const RECORDS: &str = "linux/records";
 
-/// Compare answers of Kiln's emulated CPU and of a real kernel in ring 0
+/// Compare Kiln's emulated CPU with a real kernel in ring 0
 ///
 /// Boots a stock x86-64 kernel under QEMU, with a module that asks questions in ring 0, such as: is
 /// the FPU usable in a softirq? Kiln's emulated CPU is asked the same questions, and each pair of
@@ -24,9 +24,10 @@ const RECORDS: &str = "linux/records";
 #[derive(Args)]
 #[command(after_long_help = "\
 The questions ask in which contexts the FPU is usable, and when softirqs run.
-Kernels before 6.15 are also asked when requests to the simd helper and to
-cryptd complete, and in what order. For kernels before 6.15, the emulated CPU
-uses Kiln's FPU policy legacy; for later kernels, the policy bh-off.
+For kernels before 6.15, further questions ask at what time and in what order
+requests to the simd helper and to cryptd complete. To answer for a kernel
+before 6.15, the emulated CPU uses Kiln's FPU policy 'legacy'; for 6.15 and
+later kernels, it uses the policy 'bh-off'.
 
 Exit status:
   1 if the answers to a question differ, or the real kernel does not answer

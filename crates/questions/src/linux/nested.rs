@@ -11,13 +11,20 @@ use super::qemu_args::QemuArgs;
 /// Test Kiln's drivers in softirqs that interrupt FPU sections, in a stock kernel under QEMU
 ///
 /// Boots a stock x86-64 kernel under QEMU with Kiln's module, and checks that no register content
-/// is lost. The module's drivers save the registers of the section that they interrupt.
+/// is lost. A softirq that has interrupted an FPU section calls one of the module's drivers. The
+/// driver saves the registers of the interrupted section, and later restores them.
 #[derive(Args)]
 #[command(after_long_help = "\
-Threads encrypt by Linux's own AES-NI driver, a timer's softirq and a tasklet
-by Kiln's drivers, all on one CPU; every result is compared. There are three
-modes: saved; scalar, without sections over sections; unsaved, the control, in
-which results must come out wrong.
+Everything runs on one CPU. Threads encrypt with Linux's own drivers, while a
+timer's softirq and a tasklet encrypt with Kiln's drivers. Each ciphertext is
+compared with a ciphertext that was computed before the test. The modes are:
+  saved     Kiln's drivers save the registers of the interrupted section
+  scalar    in a softirq that interrupted a section, Kiln's drivers do not
+            use SIMD
+  unsaved   the control: Kiln's drivers save no registers, so ciphertexts of
+            the threads must be wrong
+Each mode runs twice: in the first run, the threads encrypt with AES-XTS
+(AES-NI); in the second, with ChaCha20.
 
 Exit status:
   1 if registers were lost, if there were too few nested sections to judge, or
@@ -32,7 +39,7 @@ See also:
 pub(super) struct NestedArgs {
     #[command(flatten)]
     qemu: QemuArgs,
-    /// Duration of the test in each of its three modes, in seconds
+    /// Duration of each run in seconds; each of the three modes runs twice
     #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=120))]
     seconds: u32,
 }
@@ -52,7 +59,8 @@ impl Question for NestedArgs {
         })?;
         let report = |done: f64, what: &str| progress.report(done, what);
         let mut plan = self.qemu.plan(&kernel, &compiler, session, &report);
-        plan.limit += std::time::Duration::from_secs(3 * u64::from(self.seconds));
+        // Each of the three modes runs once with each of two sets of drivers.
+        plan.limit += std::time::Duration::from_secs(6 * u64::from(self.seconds));
         let outcome = nested::run(&plan, &module, self.seconds * 1000)?;
         drop(progress);
         let mut notes = outcome.findings.clone();

@@ -31,16 +31,16 @@ pub(super) struct QemuArgs {
         conflicts_with = "debian"
     )]
     headers: Option<PathBuf>,
-    /// How QEMU runs the guest: kvm (hardware virtualization), tcg (QEMU's translator, with which
-    /// 'linux fidelity' measures no costs of the real kernel), or auto (kvm if the kernel boots
-    /// with it, else tcg)
+    /// How QEMU runs the guest: kvm (hardware virtualization), tcg (QEMU's translator), or auto
+    /// (kvm if the kernel boots with it, else tcg). Under tcg, 'linux fidelity' does not measure
+    /// the costs of the real kernel
     #[arg(long, value_enum, default_value = "auto")]
     accel: AccelArg,
     /// Compiler for the module [default: $KILN_CC, else the first of cc, gcc, clang on PATH]
     #[arg(long, value_name = "CC")]
     cc: Option<String>,
     /// Kill the guest after this many seconds; 'linux dkms' and 'linux nested' add the planned
-    /// duration of their loads to this limit
+    /// duration of their tests to this limit
     #[arg(long, value_name = "SECONDS", default_value_t = 120.0, value_parser = seconds)]
     limit: f64,
 }

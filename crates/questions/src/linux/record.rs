@@ -47,9 +47,9 @@ const GATEWAY: &[&str] = &[
 /// 'kiln here' reads.
 #[derive(Args)]
 #[command(after_long_help = "\
-DIR gets proc/, sys/ and boot/ as the kernel had them, without what kiln here
-does not read. The machine has a virtio-crypto device of QEMU's and one CPU,
-whose instructions QEMU translates.
+The files are saved in DIR/proc, DIR/sys and DIR/boot. Lines that kiln here
+does not need are left out. The machine that QEMU emulates has one CPU and a
+virtio-crypto device. QEMU translates the CPU's instructions (no KVM).
 
 Examples:
   kiln linux record machine

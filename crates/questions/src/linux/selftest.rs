@@ -17,8 +17,8 @@ use super::view;
 /// Test every cipher of Kiln with Linux's own testmgr, including testmgr's random tests
 ///
 /// Boots user mode Linux and loads Kiln's module, which registers every implementation as a driver
-/// of Linux's crypto API. Linux's testmgr tests each driver with all vectors and random layouts,
-/// and compares it with Linux's generic code on random messages. With --hosted, no kernel is
+/// of Linux's crypto API. Linux's testmgr tests each driver with all of its test vectors, in fixed
+/// and random memory layouts, and compares it with Linux's generic code on random messages. With --hosted, no kernel is
 /// booted: the tree's crypto code and Kiln's drivers run in a child process, on the emulated CPU.
 #[derive(Args)]
 #[command(after_long_help = "\

@@ -34,8 +34,8 @@ Threads in the guest make three kinds of traffic:
                      with that of Linux's generic code
 
 Exit status:
-  1 if the guest lacks the driver for cbc(aes), a self-test did not pass, a
-  call failed, or a message had wrong bytes
+  1 if the guest lacks the driver for cbc(aes), if a self-test did not pass,
+    if a call failed, or if an encrypted message was wrong
 
 Examples:
   kiln linux virtio --tree ~/linux

@@ -6,11 +6,13 @@ use kiln_question::{Error, Exit, Outcome, Question, RowType, Session};
 use super::row::{self, Row};
 use super::view;
 
-/// List this machine's ISA tiers, ciphers, libraries, compilers, peak rates
+/// List this machine's ISA tiers, ciphers, libraries, compilers and CPU limits
 ///
-/// Run this first on a new machine: it shows what can be measured there, what cannot, and why. Kiln
-/// measures all implementations that this CPU can run. Kiln's crypto API then uses the fastest one
-/// for each algorithm; if several are about equally fast, the one with the highest priority.
+/// Run this first on a new machine: it shows what can be measured there, what cannot, and why. An
+/// ISA tier is an instruction-set level, such as aesni. The CPU limits are the throughput and
+/// latency of instructions such as AESENC, as measured. Kiln also measures all implementations that
+/// this CPU can run. For each algorithm, Kiln's crypto API uses the fastest implementation. If the
+/// implementation with the highest priority is almost as fast, the API uses that one instead.
 #[derive(Args)]
 #[command(after_long_help = "\
 Environment:

@@ -14,12 +14,16 @@ use kiln_report::{gather, missing_shards, Options, Side};
 /// Use this command to show results in an email, a patch or a bug report. A record is a JSON file
 /// that --json printed or --out wrote. The HTML page is a single file that loads nothing else. The
 /// page contains pictures, tables with intervals, the commands that repeat the measurements, and
-/// the records. A page therefore also serves as input for report and compare. In the tables,
-/// records of different commands on one machine share a column. Records of different machines, or
-/// of repeated runs of a command, get one column each. Records in one directory get one column per
-/// machine, commit and compiler. The page is written to ./kiln-report.html; with --out DIR, to
-/// DIR/report.html; with --out FILE.html, to FILE.html. An existing file is overwritten only if it
-/// is a report.
+/// the records. A page therefore also serves as input for 'kiln report' and 'kiln compare'.
+///
+/// In the tables, records of different commands on one machine share a column. Records of different
+/// machines, or of repeated runs of a command, get one column each. However, the records of a
+/// directory get one column for each combination of machine, commit of Kiln and compiler, so
+/// repeated runs in a directory share a column.
+///
+/// The page is written to ./kiln-report.html. With --out DIR, the page is written to
+/// DIR/report.html, and with --out FILE.html, to FILE.html. An existing file is overwritten only if
+/// it is a report.
 #[derive(Args)]
 #[command(after_long_help = "\
 Formats, on stdout:

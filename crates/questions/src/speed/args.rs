@@ -27,8 +27,9 @@ use kiln_timing::{Layout, Level, Op, Tree};
 
 /// Cycles per byte by implementation, key size and length
 ///
-/// Compares Kiln's implementations with each other, with libraries and with kernel trees. All are
-/// measured alternately. An interval (±) is the range in which a rerun's result is expected.
+/// Compares Kiln's implementations with each other, with libraries and with kernel trees.
+/// Implementations that are compared are measured alternately, in many short turns. An interval (±)
+/// is the range in which a rerun's result is expected.
 #[derive(Args)]
 #[command(after_long_help = "\
 Without ALG, all algorithms are measured in all operations. This takes two or
@@ -40,18 +41,19 @@ If libraries are measured, Kiln is also measured through its own crypto API
 (marked api). For single messages, the fastest library is compared with calls
 through Kiln's API, not with direct calls of Kiln's functions. With --tree,
 the tree's functions are compared with direct calls of Kiln's functions.
-A verdict is 'faster' or 'slower' only if cycles and time both differ in that
-direction. If cycles and time contradict each other, the verdict is
-'disagree'; in all other cases, it is 'same'.
+A verdict is 'faster' or 'slower' only if both the cycles and the time show
+it. If cycles and time contradict each other, the verdict is 'disagree'. In
+all other cases, the verdict is 'same'.
 
 Before and after timing, every output is compared with that of the generic
-implementation. An implementation with a wrong output gets no result. AEADs
-have 16 bytes of associated data. For ciphers that take only whole blocks,
-the default lengths are rounded up to whole blocks.
+implementation. An implementation with a wrong output gets no result. AEAD
+messages have 16 bytes of associated data. For ciphers that take only whole
+blocks, the default lengths are rounded up to whole blocks.
 
 Exit status:
-  1 if an output of Kiln or of the tree is wrong, or an output of a library
-  that --peers or --baseline names ('--peers auto' names no library)
+  1 if an output of Kiln or of the tree is wrong
+  1 if an output of a library is wrong, and --peers or --baseline names this
+    library ('--peers auto' does not name libraries)
 
 Environment:
   KILN_TIERS=generic,aesni   use only these ISA tiers; 'kiln list' shows all
@@ -79,7 +81,7 @@ pub struct SpeedArgs {
     #[arg(value_name = "ALG", value_parser = Names, hide_possible_values = true)]
     algs: Vec<String>,
     /// Operations: encrypt, decrypt, digest (hashes), derive (key agreement) [default: all; with
-    /// ALG or --impl: all except decrypt]
+    /// ALG or --impl, all except decrypt]
     #[arg(long, value_delimiter = ',', value_name = "OP,…")]
     op: Vec<String>,
     /// Message lengths in bytes: a list (16,64), a range (16..4112) or a range with a step
@@ -108,7 +110,8 @@ pub struct SpeedArgs {
     )]
     peers: Vec<String>,
     /// Also build and measure the crypto code of this Linux source tree, or of a git revision, such
-    /// as HEAD~1 (in this repository) or DIR@HEAD~1 (in DIR). The code runs in a child process
+    /// as HEAD~1 (in the current directory) or DIR@HEAD~1 (in DIR). The code runs in a child
+    /// process
     #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
     /// With --tree: instead of Kiln's benchmark, run this mode of the tree's own tcrypt, and print
@@ -124,16 +127,17 @@ pub struct SpeedArgs {
     kunit: bool,
     #[command(flatten)]
     build: TreeBuildArgs,
-    /// Compare all results with a driver, a library, 'linux' (the tree), or 'kiln' (Kiln's
+    /// Compare all results with those of a driver, a library, 'linux' (the tree), or 'kiln' (Kiln's
     /// implementation with the highest priority)
     #[arg(long, value_name = "IMPL|PROVIDER")]
     baseline: Option<String>,
-    /// How to call ciphers: primitive, api or library [default: primitive for Kiln, all for a tree]
+    /// Interface to use: primitive, api or library (lib/crypto) [default: primitive for Kiln, all
+    /// for a tree]
     ///
-    /// primitive: call the cipher's function directly. api: send requests to a driver through the
-    /// crypto API. Of Kiln's drivers, only the one with the highest priority is measured, unless
-    /// --impl names others. library, only with --tree: call a function that the tree's library
-    /// exports, such as sha256().
+    /// The level 'primitive' calls the cipher's function directly. The level 'api' sends requests
+    /// to a driver through the crypto API. Of Kiln's drivers, 'api' measures only the one with the
+    /// highest priority, unless --impl names others. The level 'library' needs --tree: it calls a
+    /// function that the kernel tree's library code exports, such as sha256() in lib/crypto.
     #[arg(long, value_name = "LEVEL")]
     level: Option<Level>,
     /// With --level api: memory layout of the requests, plain or tcrypt
@@ -153,7 +157,8 @@ pub struct SpeedArgs {
     /// Run each implementation in N threads at once, one per logical CPU; 'all' uses all permitted
     /// CPUs, including SMT siblings
     ///
-    /// The results are the throughput per thread and in total, and the clock speed of the cores.
+    /// With --multi, the command measures the throughput of each thread and of all threads
+    /// together, and the clock speed of the cores.
     #[arg(long, value_name = "N|all", conflicts_with_all = ["tree", "tcrypt", "kunit"])]
     multi: Option<Threads>,
     /// Maximum total measuring time in seconds; with less time, intervals are wider [default: grows

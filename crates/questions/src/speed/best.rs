@@ -199,16 +199,16 @@ impl Count {
     /// string if neither mean is known.
     fn means(&self) -> String {
         let with = [
-            (self.short, format!("below {SHORT} B")),
-            (self.long, format!("from {SHORT} B on")),
+            (self.short, format!("with less than {SHORT} B")),
+            (self.long, format!("with {SHORT} B or more")),
         ];
         let words = with
             .into_iter()
-            .filter_map(|(mean, lens)| Some(format!("{lens} Kiln {}", pace(mean?))));
+            .filter_map(|(mean, lens)| Some(format!("Kiln {} {lens}", pace(mean?))));
         let words: Vec<String> = words.collect();
         match words.is_empty() {
             true => String::new(),
-            false => format!("; geometric means: {}", words.join(", ")),
+            false => format!("; in the geometric mean, {}", words.join(", and ")),
         }
     }
 }
@@ -336,7 +336,8 @@ impl Summary {
                 .ymm
                 .map(|ymm| format!("; Kiln's own 256-bit code from {SHORT} B on {}", pace(ymm)));
             all.push(format!(
-                "a call of Kiln's crypto API (api) against a call of the fastest library here ({}): Kiln is {}{}{}",
+                "a call of Kiln's crypto API (api) is compared with a call of the fastest library measured. Libraries measured: {}. \
+                 Kiln is {} comparisons{}{}",
                 who.join(", "),
                 count.sentence(),
                 count.means(),
@@ -452,7 +453,7 @@ mod tests {
         assert_eq!(told.len(), 1);
         for part in [
             "faster in 2, equal in 2 (in 1 of them cycles and time disagree), slower in 2 of 6",
-            "below 256 B Kiln is 4.00 times as fast, from 256 B on Kiln is as fast",
+            "Kiln is 4.00 times as fast with less than 256 B, and Kiln is as fast with 256 B or more",
             "Kiln's own 256-bit code from 256 B on takes 2.00 times as long",
         ] {
             assert!(told[0].contains(part), "{part}: {}", told[0]);
@@ -509,12 +510,12 @@ mod tests {
             "Kiln's fastest function against the fastest of linux 6.12.1: faster in 1"
         ));
         assert!(
-            told[0].ends_with("from 256 B on Kiln is 1.25 times as fast"),
+            told[0].ends_with("Kiln is 1.25 times as fast with 256 B or more"),
             "{}",
             told[0]
         );
         assert!(
-            told[1].contains("below 256 B Kiln takes 2.00 times as long"),
+            told[1].contains("Kiln takes 2.00 times as long with less than 256 B"),
             "{}",
             told[1]
         );

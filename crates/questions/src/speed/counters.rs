@@ -37,9 +37,9 @@ fn note_of(rows: &[Row], here: Option<Hardware>, refusal: Option<&str>) -> Optio
     }
     match (here, refusal) {
         (None, Some(why)) => Some(format!(
-            "no hardware counters ({why}). So cycles are not counted, but are measured times, multiplied by the core's clock; chains of \
-             multiplications measure that clock next to each sample. CPU time, context switches, page faults and migrations are counts of \
-             the host's kernel"
+            "no hardware counters ({why}). So cycles are not counted, but computed: each measured time is multiplied by the core's clock \
+             frequency, which chains of multiplications measure next to each sample. CPU time, context switches, page faults and \
+             migrations are counted by the host's kernel"
         )),
         _ => None,
     }

@@ -235,7 +235,7 @@ fn count(cells: &[Cell]) -> String {
 fn pace(times: &Estimate) -> String {
     match times.value >= 1.0 {
         _ if times.against(1.0) == Against::Equal => format!(
-            "shows no difference ({} times as fast{})",
+            "shows no measurable difference ({} times as fast{})",
             figure(times.value),
             times
                 .interval(figure)
@@ -280,7 +280,7 @@ fn versus(what: &str, cell: &Cell, other: &str) -> String {
         Outcome::Equal => {
             let includes = match times.interval(figure) {
                 range if range.is_empty() => range,
-                range => format!(", but the range{range} includes 1.00"),
+                range => format!("; the range{range} includes 1.00"),
             };
             format!(
                 "No difference found: {what}{once} was {} times as fast as {other}{includes}",
@@ -379,7 +379,7 @@ pub(super) fn against_peers(runs: &Runs) -> Option<Row> {
     let verdict = brief(&format!("XTS, {} B", cell.len), cell, &other);
     let row = Row::estimate(&TOPIC, &cell.time.inverse(), "times", text).with_verdict(verdict);
     Some(row.with_detail(
-        "AES-256-XTS: a request to Kiln's crypto API against a call of the library".to_string(),
+        "An AES-256-XTS request to Kiln's crypto API is compared with a library call".to_string(),
     ))
 }
 
@@ -429,7 +429,7 @@ pub(super) fn all_ciphers(runs: &Runs) -> Option<Row> {
     );
     let row = Row::estimate(&TOPIC, &long, "times", text).with_verdict(verdict);
     Some(row.with_detail(
-        "A case is an algorithm with a message length; tie: no difference was found".to_string(),
+        "A case is an algorithm with a message length; a tie means no difference found".to_string(),
     ))
 }
 

@@ -42,8 +42,8 @@ pub(super) static MORE: Part = Part {
     },
     left_out: |slot| match CIPHERS.len() - ciphers_within(slot.seconds) {
         0 => None,
-        1 => Some("one more cipher, for lack of time".to_string()),
-        more => Some(format!("{more} more ciphers, for lack of time")),
+        1 => Some("one more cipher, to save time".to_string()),
+        more => Some(format!("{more} more ciphers, to save time")),
     },
     ..Part::USUAL
 };

@@ -136,17 +136,17 @@ pub struct TestArgs {
         hide_possible_values = true
     )]
     impls: Vec<String>,
-    /// Run only these suites [default: all; with --case: random]. With --tree, LIST may contain
-    /// testmgr, contexts, library, and patterns such as sha256 or 'sha*.test_hash_*' for KUnit
-    /// suites and cases
+    /// Run only these suites [default: all; with --case, only 'random']. With --tree, name
+    /// 'testmgr', 'contexts', 'library', or patterns for KUnit suites and cases, such as sha256 or
+    /// 'sha*.test_hash_*'
     #[arg(long = "suite", value_name = "LIST", value_delimiter = ',')]
     suites: Vec<String>,
     /// Replay only case N of --suite; needs the --seed of the run in which it failed
     #[arg(long, value_name = "N", conflicts_with = "cases")]
     case: Option<u64>,
-    /// Number of random cases per algorithm. The suites random and requests run N cases for each
-    /// set of ISA tiers; the suites contexts and interrupted run N cases for each FPU policy
-    /// [default: chosen so that the total is about 17 million, or 0.9 million with --quick]
+    /// Number of random cases per algorithm. The suites 'random' and 'requests' run N cases for
+    /// each set of ISA tiers; the suites 'contexts' and 'interrupted' run N cases for each FPU
+    /// policy [default: chosen so that the total is about 17 million, or 0.9 million with --quick]
     #[arg(long, value_name = "N")]
     cases: Option<u64>,
     /// Test this Linux source tree, or a git revision of one, instead of Kiln's code. During the

@@ -20,10 +20,11 @@ use kiln_timing::Tree;
 
 /// What each method of calling a cipher costs: direct calls, simd helper, cryptd
 ///
-/// Encrypts with AES-256-XTS by each method under each FPU policy. Kiln measures its own methods in
-/// turn in one process. Each method is compared with the simd helper under the policy legacy, as in
-/// Linux up to 6.14. With --policy tree:DIR, the drivers and the crypto API of a kernel tree are
-/// measured, and each method is compared with the tree's own simd helper.
+/// Kiln encrypts with AES-256-XTS by each method under each FPU policy. All methods under Kiln's
+/// own policies are measured alternately, in one process. Each of them is compared with the simd
+/// helper under the policy 'legacy', which is how Linux up to 6.14 calls a cipher. With --policy
+/// tree:DIR, Kiln measures the drivers and the crypto API of a kernel tree, and compares each
+/// method with the tree's own simd helper.
 #[derive(Args)]
 #[command(after_long_help = "\
 Environment:
@@ -47,7 +48,7 @@ pub(crate) struct OverheadArgs {
     /// Message lengths in bytes [default: 16,512,4096]
     #[arg(long, value_name = "LIST")]
     len: Option<String>,
-    /// SIMD implementation of AES-XTS, by driver name [default: the best on this CPU]
+    /// SIMD AES-XTS implementation, by driver name [default: the one with the highest priority]
     #[arg(long = "impl", value_name = "NAME")]
     imp: Option<String>,
 }

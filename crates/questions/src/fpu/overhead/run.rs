@@ -329,12 +329,13 @@ pub(super) fn run(
     outcome.rows.sort_by_key(place);
     Policy::all()[0].set(&mut cpu);
     outcome.notes.push(format!(
-        "a task encrypts with {}; each request has one piece of memory, and starts after the previous request has ended. primitive: one \
-         FPU section around all calls; library: one section per call; other methods: requests to the crypto API. cryptd: each of \
-         its two task switches counts as {:.1} µs. cycles: the smallest sample of all rounds, with the range in which a rerun \
-         is expected. x direct: cycles divided by those of method direct under the same policy. speedup: cycles of the simd helper under policy \
-         legacy, divided by the cycles of this row. The range of a quotient goes from the lowest dividend by the highest divisor to the highest dividend by the lowest divisor. All \
-         policies take turns: each round measures every policy. MB/s: from the times of the same samples",
+        "a task encrypts with {}; each request has one piece of memory, and starts after the previous request has ended. Method \
+         'primitive' has one FPU section around all calls, method 'library' has one section per call, and the other methods send requests to \
+         the crypto API. Each of the two task switches of method 'cryptd' counts as {:.1} µs. cycles is the smallest sample of all rounds, \
+         with the range in which the result of a rerun is expected. x direct is the cycles divided by the cycles of method 'direct' under \
+         the same policy. speedup is the cycles of the simd helper under policy 'legacy', divided by the cycles of this row. The range of \
+         such a ratio goes from the lowest dividend divided by the highest divisor, to the highest dividend divided by the lowest \
+         divisor. All policies take turns: each round measures every policy. MB/s is computed from the times of the same samples",
         imp.driver(),
         Config::default().switch_ns as f64 / 1e3
     ));
