@@ -25,8 +25,7 @@ const BUILDING_S: f64 = 900.0;
 /// Explains the numbers on the screen; see [`kiln_question::survey::Estimate`].
 const INTERVALS: &str =
     "Kiln measures its own code, not the running kernel. A number with a range in parentheses is \
-     the median of five measurements; a sixth measurement would be in the range with 95 % \
-     probability.";
+     the median of five measurements; a sixth would be in the range with 95 % probability.";
 
 /// A survey in progress, with the results so far.
 pub struct Survey<'a> {

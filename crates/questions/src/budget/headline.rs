@@ -158,7 +158,7 @@ pub(super) fn held(runs: &Runs) -> Option<Row> {
         slowest(runs, "holds_bytes")
     );
     let detail = format!(
-        "Of all hashes and CRCs measured, {} is the slowest; each runs its fastest code on cached data{}",
+        "{} is the slowest hash or CRC; all run their fastest code on cached data{}",
         slowest(runs, "holds_bytes"),
         once(&smallest)
     );
@@ -282,12 +282,11 @@ pub(super) fn posted(runs: &Runs) -> Option<Row> {
     let undecided = match (fixed.unknown.len(), timed.unknown.len()) {
         (0, 0) => String::new(),
         (limits, timer) => {
-            format!(". Undecided cases: {limits} with the limits, {timer} with the timer")
+            format!(". Undecided: {limits} implementations with limits, {timer} with a timer")
         }
     };
     let detail = format!(
-        "To meet {target:.0} µs, 95 % of the sections must end within {:.0} µs (10 % tolerance). With a timer, a section \
-         reads the TSC and ends itself in time{undecided}",
+        "To meet {target:.0} µs, 95 % of the sections must end within {:.0} µs (10 % tolerance){undecided}",
         1.1 * target
     );
     let row =

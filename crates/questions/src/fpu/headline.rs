@@ -240,8 +240,7 @@ pub(super) fn other_sections(runs: &Runs) -> Option<Row> {
             brief(&legacy)
         ))
         .with_detail(
-            "In the 6.14 model, direct calls of 16-byte AES-XTS are compared with calls through the helper"
-                .to_string(),
+            "Direct calls of 16-byte AES-XTS against calls through the helper, in 6.14".to_string(),
         );
     Some(row.beside(topic, DIRECT_LEGACY / HELPER_LEGACY))
 }
@@ -422,7 +421,7 @@ pub(super) fn interrupted(runs: &Runs) -> Option<Row> {
     let verdict = lost.verdict();
     let found = lost.judge().map(|()| {
         format!(
-            "In a control that saves no registers, {} results were wrong after {} interrupts",
+            "A control that saves no registers: {} wrong results in {} interrupts",
             show(control_wrong),
             show(of_control)
         )

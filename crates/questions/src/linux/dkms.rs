@@ -32,11 +32,12 @@ Without the parameter prefer=1, Linux's drivers keep the highest priorities.
 If the parameters match no driver, the module refuses to load.
 
 --sections N adds a workload that needs no network: the mode 'timer'. This
-workload ends after N nested FPU sections. A task encrypts and decrypts sectors of 4 KiB (XTS) and
-messages of up to 4 KiB (ChaCha20-Poly1305). A timer interrupts the task, and
-the timer's softirq encrypts or decrypts 1 to 8 messages of 40 to 1372 bytes
-(AES-GCM or ChaCha20-Poly1305). All results are compared with reference
-results, which were computed before the timer started.
+workload ends after N nested FPU sections. A task encrypts and decrypts
+sectors of 4 KiB (XTS) and messages of up to 4 KiB (ChaCha20-Poly1305). A
+timer interrupts the task, and the timer's softirq encrypts or decrypts 1 to
+8 messages of 40 to 1372 bytes (AES-GCM or ChaCha20-Poly1305). All results
+are compared with reference results, which were computed before the timer
+started.
 
 Controls (first a planted fault, then the effect that this fault must have):
   one bit of a known answer is wrong: the drivers with this known answer must

@@ -27,8 +27,8 @@ Each mode runs twice: in the first run, the threads encrypt with AES-XTS
 (AES-NI); in the second, with ChaCha20.
 
 Exit status:
-  1 if registers were lost, if there were too few nested sections to judge, or
-    if the control, which saves no registers, showed no wrong result
+  1 if registers were lost, if too few nested sections were opened to judge,
+    or if the control, which saves no registers, showed no wrong result
 
 Examples:
   kiln linux nested

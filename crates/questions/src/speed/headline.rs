@@ -429,7 +429,7 @@ pub(super) fn all_ciphers(runs: &Runs) -> Option<Row> {
     );
     let row = Row::estimate(&TOPIC, &long, "times", text).with_verdict(verdict);
     Some(row.with_detail(
-        "A case is an algorithm with a message length; a tie means no difference found".to_string(),
+        "A case is an algorithm with a message length; tie: no difference found".to_string(),
     ))
 }
 
