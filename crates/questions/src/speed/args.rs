@@ -121,8 +121,8 @@ pub struct SpeedArgs {
     /// With --tcrypt: seconds for each test; 0 measures the cycles of a few operations
     #[arg(long, value_name = "N", default_value_t = 0, requires = "tcrypt")]
     sec: u32,
-    /// With --level library: also run the benchmarks of the tree's KUnit suites, and compare their
-    /// results with those that Kiln measures for the same functions
+    /// With --level library: also run the benchmarks of the tree's KUnit suites, and compare the
+    /// figures for each function
     #[arg(long, requires = "tree", conflicts_with_all = ["tcrypt", "layout"])]
     kunit: bool,
     #[command(flatten)]
