@@ -52,6 +52,7 @@ mod similar;
 mod source;
 mod stepped;
 pub mod stream;
+mod suites;
 mod symbols;
 pub mod tcrypt;
 mod test_row;
@@ -170,16 +171,17 @@ impl Guest<'_> {
 /// Fails if a tool is missing, the cache cannot be used, or the tree's own build fails before it
 /// produces objects.
 pub fn build(plan: &Plan) -> Result<Built, Error> {
-    build_all(plan, None, Part::Whole)
+    build_all(plan, None, None)
 }
 
-/// Like [`build`], for a run that executes only KUnit suites. If the tree has never been built in
-/// full, compiles only the library and its suites.
+/// Like [`build`], for a run that executes only the KUnit suites that match `patterns`, of the form
+/// `SUITE` or `SUITE.CASE`; none selects all suites. If the tree has never been built in full,
+/// compiles only the library and these suites.
 ///
 /// # Errors
 /// The same errors as [`build`].
-pub fn build_for_suites(plan: &Plan) -> Result<Built, Error> {
-    build_all(plan, None, Part::Suites)
+pub fn build_for_suites(plan: &Plan, patterns: &[String]) -> Result<Built, Error> {
+    build_all(plan, None, Some(patterns))
 }
 
 /// Like [`build`], but also links a guest.
@@ -188,26 +190,33 @@ pub fn build_for_suites(plan: &Plan) -> Result<Built, Error> {
 /// The same errors as [`build`]. In addition, the guest may fail to compile, or may need a symbol
 /// that neither the tree nor a service provides.
 pub fn build_with(plan: &Plan, guest: &Guest) -> Result<Built, Error> {
-    build_all(plan, Some(guest), Part::Whole)
+    build_all(plan, Some(guest), None)
 }
 
-fn build_all(plan: &Plan, guest: Option<&Guest>, part: Part) -> Result<Built, Error> {
+/// Builds the whole stack, or only the library and the suites that match `suites`.
+fn build_all(
+    plan: &Plan,
+    guest: Option<&Guest>,
+    suites: Option<&[String]>,
+) -> Result<Built, Error> {
     tools::check(&plan.compiler)?;
     let cache = plan.open_cache()?;
     let _ = fs::remove_file(cache.finished());
     similar::start(plan, &cache)?;
     let (taken, services) = make::prepare(plan, &cache)?;
-    let part = match cache.host.join(link::IMAGE).is_file() {
-        true => Part::Whole,
-        false => part,
+    let part = match suites {
+        Some(patterns) if !cache.host.join(link::IMAGE).is_file() => {
+            Part::Suites(suites::leave_out(&cache, patterns)?)
+        }
+        _ => Part::Whole,
     };
-    let (built, selection) = objects(plan, &cache, &services, guest, part)?;
-    let place = match (guest, part) {
+    let (built, selection) = objects(plan, &cache, &services, guest, &part)?;
+    let place = match (guest, &part) {
         (Some(guest), _) => cache.host.join(guest.name),
-        (None, Part::Suites) => cache.host.join("suites"),
+        (None, Part::Suites(_)) => cache.host.join("suites"),
         (None, Part::Whole) => cache.host.clone(),
     };
-    let image = link::link(plan, &cache, &place, &selection, &services, part)?;
+    let image = link::link(plan, &cache, &place, &selection, &services, &part)?;
     let finished = cache.finished();
     fs::write(&finished, "").map_err(|e| Error::cache(&finished, e))?;
     let config = config::label(&plan.config.name, &taken.mitigations);
@@ -287,7 +296,7 @@ fn objects(
     cache: &cache::Cache,
     services: &services::Services,
     guest: Option<&Guest>,
-    part: Part,
+    part: &Part,
 ) -> Result<(make::Built, select::Selection), Error> {
     let list = cache.dir.join("library");
     let mut more: BTreeSet<String> = fs::read_to_string(&list)

@@ -55,7 +55,7 @@ pub(crate) fn link(
     place: &Path,
     selection: &Selection,
     services: &Services,
-    part: Part,
+    part: &Part,
 ) -> Result<PathBuf, Error> {
     fs::create_dir_all(place).map_err(|e| Error::cache(place, e))?;
     let image = place.join(IMAGE);
@@ -109,7 +109,7 @@ pub(crate) fn link(
         .arg(host("host.ld"))
         .args(&services.objects)
         .args([&tree, &stubs]);
-    if part == Part::Suites {
+    if *part != Part::Whole {
         ld.arg("--unresolved-symbols=ignore-all");
     }
     for (name, at) in CPU_WORDS {

@@ -16,6 +16,7 @@ use crate::config::{self, Taken};
 use crate::place::hash;
 use crate::replay::Last;
 use crate::services::{self, Services, HEADERS};
+use crate::suites::LeftOut;
 use crate::{search, tiers, tools, Error, Plan};
 
 /// Returns whether the tree can be hosted even if this glue file does not compile. Such optional
@@ -129,18 +130,24 @@ pub(crate) const LIBRARY_DIRS: [&str; 7] = [
     "lib/raid",
 ];
 
-/// Library directories and objects that only the crypto API needs. Compiling them would take a
-/// tenth of the time needed for the library and its suites. If a suite needs one of these objects
+/// Library directories and objects that the KUnit suites do not need. Compiling them would lengthen
+/// a cold build of the library and its suites by more than a tenth. If a suite needs one of these objects
 /// in some version of Linux, the search for undefined symbols adds it to the build.
-const ONLY_FOR_API: [&str; 11] = [
+const NOT_NEEDED_BY_SUITES: [&str; 17] = [
+    "arch/x86/kernel/cpu/match",
     "lib/argv_split",
     "lib/asn1_decoder",
     "lib/bsearch",
+    "lib/crypto/aescfb",
+    "lib/crypto/arc4",
     "lib/list_sort",
+    "lib/llist",
     "lib/lz4/",
     "lib/lzo",
+    "lib/math",
     "lib/mpi",
     "lib/oid_registry",
+    "lib/once",
     "lib/parser",
     "lib/rbtree",
     "lib/xxhash",
@@ -172,59 +179,80 @@ const HOST_FLAGS: &str = "HOSTCFLAGS=-O1 -g0 -Wno-error";
 /// The library directories whose KUnit suites are linked.
 const SUITES: [&str; 2] = ["lib/crc", "lib/raid"];
 
-/// The crypto API object that the glue cannot be linked without.
-const CORE: [&str; 1] = ["crypto/api"];
+/// Objects in directories that a build for suites leaves out, but that cannot be left out
+/// themselves: the glue needs the first one, and `lib/kstrtox` the second.
+const CORE: [&str; 2] = ["crypto/api", "lib/math/int_pow"];
 
 /// Glue files that call the crypto API.
 const GLUE_OF_API: [&str; 3] = ["kiln_contexts", "kiln_request", "kiln_stream"];
 
+/// Functions that the glue refers to, but that a build for suites lacks. Such a build never calls
+/// them.
+const NOT_FOR_SUITES: [&str; 3] = ["alg_test", "kiln_library_call", "kiln_library_call_pair"];
+
 /// The part of a tree to build.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Part {
     Whole,
-    /// The library and its KUnit suites, without the crypto API and its drivers.
-    Suites,
+    /// The library and its KUnit suites, without the crypto API and its drivers, and without what
+    /// the selected suites do not need.
+    Suites(LeftOut),
 }
 
 impl Part {
     /// Returns the approximate number of objects that a cold build of a recent tree compiles. The
     /// number is used only for the progress bar.
-    fn usual_steps(self) -> f64 {
+    fn usual_steps(&self) -> f64 {
         match self {
             Part::Whole => 520.0,
-            Part::Suites => 280.0,
+            Part::Suites(left_out) if left_out.dirs.is_empty() => 280.0,
+            Part::Suites(_) => 220.0,
         }
     }
 
     /// Returns whether this part contains `name`, which is either a directory of the library, or an
     /// object without its suffix.
-    fn contains(self, name: &str) -> bool {
-        self == Part::Whole || !ONLY_FOR_API.contains(&name)
+    fn contains(&self, name: &str) -> bool {
+        match self {
+            Part::Whole => true,
+            Part::Suites(left_out) => {
+                !NOT_NEEDED_BY_SUITES.contains(&name) && !left_out.contains(name)
+            }
+        }
     }
 
     /// Returns the make assignments that exclude code that this part does not need from the build.
-    fn assignments(self) -> impl Iterator<Item = &'static str> {
-        let mpi = (self == Part::Suites).then_some(WITHOUT_MPI);
-        WITHOUT_OTHER_SUITES.into_iter().chain(mpi)
+    fn assignments(&self) -> Vec<String> {
+        let mut all: Vec<String> = WITHOUT_OTHER_SUITES.map(String::from).to_vec();
+        if let Part::Suites(left_out) = self {
+            all.push(WITHOUT_MPI.to_owned());
+            all.extend(left_out.assignments.iter().cloned());
+        }
+        all
     }
 
     /// Returns the directories in [`STACK`] that belong to this part.
-    fn stack(self) -> impl Iterator<Item = &'static str> {
+    fn stack(&self) -> impl Iterator<Item = &'static str> + '_ {
         let api = ["crypto", "arch/x86/crypto"];
         let all = STACK.into_iter();
-        all.filter(move |dir| self == Part::Whole || !api.contains(dir))
+        all.filter(move |dir| *self == Part::Whole || !api.contains(dir))
     }
 
-    /// Returns the functions that the glue refers to but this part lacks. If only this part is
-    /// built, the glue never calls them.
-    pub(crate) fn missing(self) -> impl Iterator<Item = &'static str> {
-        (self == Part::Suites).then_some("alg_test").into_iter()
+    /// Returns the functions that the glue refers to but this part lacks.
+    pub(crate) fn missing(&self) -> &'static [&'static str] {
+        match self {
+            Part::Whole => &[],
+            Part::Suites(_) => &NOT_FOR_SUITES,
+        }
     }
 
-    fn glue(self) -> impl Iterator<Item = &'static str> {
-        let of_api = |name: &str| GLUE_OF_API.contains(&name) || name.starts_with("kiln_oracle_");
+    fn glue(&self) -> impl Iterator<Item = &'static str> + '_ {
+        let is_other = |name: &str| {
+            let calls_api = GLUE_OF_API.contains(&name) || name.starts_with("kiln_oracle_");
+            calls_api || is_optional(name)
+        };
         let all = GLUE.into_iter().map(|(name, _)| name);
-        all.filter(move |name| self == Part::Whole || !of_api(name))
+        all.filter(move |name| *self == Part::Whole || !is_other(name))
     }
 }
 
@@ -265,7 +293,7 @@ pub(crate) fn build(
     plan: &Plan,
     cache: &Cache,
     more: &BTreeSet<String>,
-    part: Part,
+    part: &Part,
 ) -> Result<Built, Error> {
     let has = |path: &str| cache.source.join(path).exists();
     let mut glue_is_new = false;
@@ -288,7 +316,7 @@ pub(crate) fn build(
         // tcrypt is a separate target, because if it were built in, its initcall would run the
         // benchmark.
         Part::Whole => targets.extend(has("crypto/tcrypt.c").then(|| TCRYPT.to_string())),
-        Part::Suites => core.extend(CORE),
+        Part::Suites(_) => core.extend(CORE),
     }
     let usual = search::USUAL.into_iter().filter(|name| part.contains(name));
     let library: BTreeSet<&str> = usual
@@ -304,7 +332,7 @@ pub(crate) fn build(
     targets.extend(targets_of.collect::<BTreeSet<_>>());
 
     let mut count = 0.0;
-    targets.extend(part.assignments().map(String::from));
+    targets.extend(part.assignments());
     let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
     let mut step = |what: &str| {
         count += 1.0;
@@ -662,7 +690,11 @@ fn failures(text: &str) -> Vec<(String, String)> {
 }
 
 /// Lists the members of the directories' archives in link order, followed by the library objects.
-fn list_objects(cache: &Cache, library: &BTreeSet<&str>, part: Part) -> Result<Vec<Object>, Error> {
+fn list_objects(
+    cache: &Cache,
+    library: &BTreeSet<&str>,
+    part: &Part,
+) -> Result<Vec<Object>, Error> {
     let stack = |path: String| Object {
         path,
         library: false,
@@ -687,7 +719,7 @@ fn list_objects(cache: &Cache, library: &BTreeSet<&str>, part: Part) -> Result<V
             library: true,
         }));
     }
-    if part == Part::Whole {
+    if *part == Part::Whole {
         objects.push(stack(BENCHMARK.into()));
     }
     objects.retain(|o| o.path != TCRYPT);

@@ -23,13 +23,13 @@ pub(crate) fn select(
     cache: &Cache,
     objects: &[Object],
     services: &Services,
-    part: Part,
+    part: &Part,
 ) -> Result<Selection, Error> {
     let paths: Vec<&str> = objects.iter().map(|o| o.path.as_str()).collect();
     let tables = read_tables(&cache.objects, &paths)?;
     let mut provided = services.provided.clone();
     provided.extend(border().into_iter().map(String::from));
-    provided.extend(part.missing().map(String::from));
+    provided.extend(part.missing().iter().copied().map(String::from));
     Ok(choose(objects, &tables, &provided))
 }
 

@@ -106,9 +106,11 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     // Check the revision before the build, so that an error is reported immediately.
     let change = args.since.map(|since| Change::find(&plan.source, since));
     let change = change.transpose()?;
-    let built = match kinds.only_suites() && args.since.is_none() {
-        true => kiln_tree::build_for_suites(&plan)?,
-        false => kiln_tree::build(&plan)?,
+    let built = match &kinds.kunit {
+        Some(patterns) if kinds.only_suites() && args.since.is_none() => {
+            kiln_tree::build_for_suites(&plan, patterns)?
+        }
+        _ => kiln_tree::build(&plan)?,
     };
     let touched = change.map(|change| built.touched_by(&change)).transpose()?;
     let touches = |of: fn(&Touched, &str) -> bool, name: &str| {
