@@ -105,6 +105,13 @@ pub(crate) fn listen(path: &Path, access: Access) -> Result<UnixListener, Error>
             path.display()
         )));
     }
+    if path.is_dir() {
+        return Err(Error::Argument(format!(
+            "{}: is a directory: name a path in it, such as {}",
+            path.display(),
+            path.join("kiln.sock").display()
+        )));
+    }
     let found = fs::symlink_metadata(path);
     if found
         .as_ref()

@@ -63,6 +63,10 @@ impl fmt::Display for Error {
                 f,
                 "no C compiler found ({names}): apt-get install gcc, or name one with --cc or KILN_CC"
             ),
+            Error::NoCompiler(name) if name.contains(' ') => write!(
+                f,
+                "no compiler '{name}' here: name a single program, without arguments, with --cc or KILN_CC"
+            ),
             Error::NoCompiler(name) => write!(
                 f,
                 "no compiler '{name}' here: install it, or name another with --cc or KILN_CC"
@@ -104,5 +108,18 @@ impl std::error::Error for Error {
             Error::Io { source, .. } => Some(source),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compiler_with_arguments_is_not_a_program_to_install() {
+        let text = |name: &str| Error::NoCompiler(name.to_string()).to_string();
+        assert!(text("ccache gcc").contains("a single program"));
+        assert!(text("gcc-99").contains("install it"));
+        assert!(text("cc, gcc, clang").contains("apt-get install gcc"));
     }
 }

@@ -11,7 +11,7 @@ use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_kernel::Tier;
 use serde::{Serialize, Serializer};
 
-use crate::{unknown, Error};
+use crate::{list, unknown, Error};
 
 /// An algorithm in `kernel/ciphers`, identified by its name in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -100,15 +100,44 @@ impl FromStr for Algorithm {
 
     fn from_str(s: &str) -> Result<Algorithm, Error> {
         Algorithm::named(&resolve(s)).ok_or_else(|| {
-            if Path::new(s).is_dir() {
-                return Error::input(format!(
-                    "'{s}' is a directory, not an algorithm: name a kernel tree with --tree {s}"
-                ));
-            }
             let all = Algorithm::all();
             let names: Vec<_> = all.iter().map(|a| a.name()).collect();
-            unknown("algorithm", s, &names)
+            unknown_algorithm(s, &names)
         })
+    }
+}
+
+/// Creates the error for an unknown algorithm. The message says if the name is that of something
+/// else: a directory, an operation or an implementation.
+pub fn unknown_algorithm(name: &str, known: &[&str]) -> Error {
+    let imp = Impl::all().into_iter().find(|i| i.driver() == name);
+    if Path::new(name).is_dir() {
+        Error::input(format!(
+            "'{name}' is a directory, not an algorithm: name a kernel tree with --tree {name}"
+        ))
+    } else if ["encrypt", "decrypt", "digest", "derive"].contains(&name) {
+        Error::input(format!(
+            "'{name}' is an operation, not an algorithm: join operations by commas, such as --op encrypt,decrypt"
+        ))
+    } else if let Some(alg) = imp.map(Impl::alg) {
+        Error::input(format!(
+            "'{name}' is an implementation, not an algorithm: name '{alg}', with --impl {name} if the command has --impl"
+        ))
+    } else {
+        unknown("algorithm", name, known)
+    }
+}
+
+/// Creates the error for an implementation that is not among those in `known`. The message says if
+/// it is one of another algorithm.
+fn unknown_impl(driver: &str, known: &[&str]) -> Error {
+    match Impl::all().into_iter().find(|i| i.driver() == driver) {
+        Some(imp) => Error::input(format!(
+            "'{driver}' implements {}, a different algorithm: {}",
+            imp.alg(),
+            list(known)
+        )),
+        None => unknown("implementation", driver, known),
     }
 }
 
@@ -229,7 +258,7 @@ pub fn usable_impl(alg: Algorithm, driver: &str) -> Result<Impl, Error> {
     let all = alg.impls();
     let Some(imp) = all.iter().copied().find(|i| i.driver() == driver) else {
         let names: Vec<_> = all.iter().map(|i| i.driver()).collect();
-        return Err(unknown("implementation", driver, &names));
+        return Err(unknown_impl(driver, &names));
     };
     runs_here(driver, imp.tier())?;
     Ok(imp)
@@ -298,6 +327,26 @@ mod tests {
         assert!(
             several.contains("choose from encrypt, decrypt"),
             "{several}"
+        );
+    }
+
+    #[test]
+    fn names_of_other_things_are_recognised() {
+        let fault = |name: &str| name.parse::<Algorithm>().unwrap_err().to_string();
+        let imp = fault("xts-aes-aesni");
+        assert!(
+            imp.contains("name 'xts(aes)', with --impl xts-aes-aesni"),
+            "{imp}"
+        );
+        let op = fault("decrypt");
+        assert!(op.contains("--op encrypt,decrypt"), "{op}");
+        let neither = fault("xts-aes-neon");
+        assert!(neither.starts_with("unknown algorithm"), "{neither}");
+        let other = usable_impl(Algorithm::XTS_AES, "gcm-aes-aesni").unwrap_err();
+        let other = other.to_string();
+        assert!(
+            other.contains("implements gcm(aes), ") && other.contains("choose from xts-aes-"),
+            "{other}"
         );
     }
 

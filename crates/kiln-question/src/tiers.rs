@@ -18,6 +18,13 @@ pub fn mask(list: &str) -> Result<(), Error> {
     }
     let mut tiers = Vec::new();
     for name in list.split(',').map(str::trim) {
+        let words: Vec<&str> = name.split_whitespace().collect();
+        if words.len() > 1 {
+            return Err(Error::input(format!(
+                "{VARIABLE}: '{name}': separate tiers by commas: {}",
+                words.join(",")
+            )));
+        }
         let tier: Tier = name.parse().map_err(|_| {
             let known: Vec<_> = Tier::ALL.iter().map(|t| t.name()).collect();
             let e = crate::unknown("tier", name, &known);
@@ -89,5 +96,10 @@ mod tests {
         assert_eq!(e.exit_code(), 2);
         assert!(e.to_string().contains("did you mean 'aesni'"), "{e}");
         assert_eq!(mask(""), Ok(()));
+        let e = mask("generic aesni").unwrap_err();
+        assert_eq!(e.exit_code(), 2);
+        assert!(e.to_string().ends_with("commas: generic,aesni"), "{e}");
+        let e = mask("generic, aes-ni").unwrap_err();
+        assert!(e.to_string().contains("did you mean 'aesni'"), "{e}");
     }
 }

@@ -15,6 +15,8 @@ use crate::record::{self, Origin};
 const MOST_BYTES: u64 = 64 << 20;
 /// Opening tag of the element in which a page stores its records.
 const EMBEDDED: &str = "<script type=\"application/json\" id=\"kiln-records\">";
+/// Text near the beginning of every page that Kiln writes.
+const GENERATOR: &str = "name=\"generator\" content=\"kiln ";
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Side {
@@ -41,8 +43,14 @@ impl Side {
 
     /// Parses a record or a bundle. All records of a bundle belong to the same side.
     pub fn parse(name: &str, text: &str) -> Result<Side, Error> {
+        let is_conflict = |line: &str| line.starts_with("<<<<<<< ");
         let document: Value = serde_json::from_str(text).map_err(|e| {
-            Error::new(if text.trim().is_empty() {
+            Error::new(if let Some(at) = text.lines().position(is_conflict) {
+                format!(
+                    "'{name}' line {} is a conflict marker of git: resolve the conflict",
+                    at + 1
+                )
+            } else if text.trim().is_empty() {
                 format!("'{name}' is empty: name a file that --json or --out wrote")
             } else if e.is_eof() {
                 format!(
@@ -118,6 +126,11 @@ fn read_text(path: &Path) -> Result<String, Error> {
             "cannot read '{shown}': it is UTF-16, not UTF-8: convert it with 'iconv -f UTF-16 -t UTF-8'"
         )));
     }
+    if bytes.starts_with(&[0x1f, 0x8b]) {
+        return Err(Error::new(format!(
+            "cannot read '{shown}': it is compressed by gzip: decompress it with 'gunzip -k'"
+        )));
+    }
     let text =
         String::from_utf8(bytes).map_err(|_| fault("it is not text in UTF-8".to_string()))?;
     // Remove the byte-order mark that some editors and shells write at the start of a text file.
@@ -191,13 +204,18 @@ fn read_page(name: &str, text: &str) -> Result<Vec<Side>, Error> {
             "'{name}' is not a report of Kiln's: {why}: name a page that kiln report wrote"
         ))
     };
-    let begin = text
-        .find(EMBEDDED)
-        .ok_or_else(|| fault("it holds no records"))?;
+    let cut = || {
+        Error::new(format!(
+            "'{name}' is a report of Kiln's that is cut off: copy it again"
+        ))
+    };
+    let is_cut = text.contains(GENERATOR) && !text.contains("</html>");
+    let begin = text.find(EMBEDDED).ok_or_else(|| match is_cut {
+        true => cut(),
+        false => fault("it holds no records"),
+    })?;
     let rest = &text[begin + EMBEDDED.len()..];
-    let end = rest
-        .find("</script>")
-        .ok_or_else(|| fault("it is cut off"))?;
+    let end = rest.find("</script>").ok_or_else(cut)?;
     let mut document: Value =
         serde_json::from_str(&rest[..end]).map_err(|e| fault(&e.to_string()))?;
     record::clean(&mut document);
@@ -313,6 +331,11 @@ mod tests {
         assert_eq!(read_page("p", &page).unwrap(), [hostile]);
         for (text, why) in [
             ("<html></html>".to_string(), "holds no records"),
+            (format!("<html><meta {GENERATOR}1\">"), "is cut off: copy"),
+            (
+                format!("<html><meta {GENERATOR}1\"></html>"),
+                "holds no records",
+            ),
             (page.replace("</script>", ""), "cut off"),
             (format!("{EMBEDDED}{{}}</script>"), "holds no records"),
             (format!("{EMBEDDED}{{</script>"), "not a report"),
@@ -331,6 +354,12 @@ mod tests {
             (b"", "is empty"),
             (b"[]", "not a JSON object"),
             (b"{\xff", "not text"),
+            (b"\x1f\x8b\x08", "'gunzip -k'"),
+            (
+                b"{\n<<<<<<< HEAD\n\"a\": 1\n",
+                "line 2 is a conflict marker",
+            ),
+            (b"{\n\"a\": <<<\n", "is not a record"),
             (b"\xff\xfe{\0", "it is UTF-16"),
             (b"{\"context\": {}, \"benchmarks\": []}", "an array 'rows'"),
         ] {

@@ -89,6 +89,11 @@ impl Place {
             }
             Err(_) => {}
         }
+        if name.starts_with("~") {
+            return Err(not(
+                "the shell expands ~ only at the start of a word, so write $HOME".to_owned(),
+            ));
+        }
         let (dir, revision) = split_name(name);
         let repository = match Repository::find(dir) {
             Ok(found) => found,
@@ -335,6 +340,9 @@ mod tests {
             let e = find(&format!("{shown}@{wrong}")).err().unwrap().to_string();
             assert!(e.contains("git knows"), "{e}");
         }
+        // The shell leaves ~ unchanged in `--tree=~/linux`, for example.
+        let e = find("~/no-such-tree").err().unwrap().to_string();
+        assert!(e.contains("write $HOME"), "{e}");
         // A name does not refer to a revision if there is a file with this name.
         let clash = format!("{shown}@HEAD");
         assert!(is_revision(Path::new(&clash)));

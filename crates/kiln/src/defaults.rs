@@ -75,10 +75,15 @@ impl Defaults {
                 Ok(text) => return Defaults::parse(&file, &text),
                 Err(e) if named.is_none() && (is_absent(e.kind()) || is_barred(e.kind())) => {}
                 Err(e) => {
+                    // Show the variable, because the user may have forgotten that it is set.
+                    let (start, place) = match (&global.defaults, &named) {
+                        (None, Some(_)) => ("KILN_DEFAULTS=", "in KILN_DEFAULTS"),
+                        _ => ("", "with --defaults"),
+                    };
                     return Err(Error::input(format!(
-                        "{}: cannot read these defaults: {e}: name a readable file with --defaults, or use --no-defaults",
+                        "{start}{}: cannot read these defaults: {e}: name a readable file {place}, or use --no-defaults",
                         file.display()
-                    )))
+                    )));
                 }
             }
         }
@@ -96,7 +101,7 @@ impl Defaults {
             Error::input(format!(
                 "{}:{number}: '{line}': {}: correct this line, or use --no-defaults",
                 file.display(),
-                e.message()
+                in_plain_words(line, e.message())
             ))
         })?;
         let mut settings = Vec::new();
@@ -233,6 +238,23 @@ impl Defaults {
     }
 }
 
+/// Rewords the TOML parser's messages about values, so that they state what to write. Returns other
+/// messages unchanged.
+fn in_plain_words(line: &str, message: &str) -> String {
+    let is_type_fault = message.starts_with("invalid type");
+    // Leave out a comment at the end of the line.
+    let setting = line.split('#').next().unwrap_or_default();
+    if is_type_fault && message.ends_with("string") {
+        "expected a string in double quotes".to_string()
+    } else if is_type_fault && message.ends_with("a sequence") {
+        "expected a list of strings, such as [\"openssl\", \"nettle\"]".to_string()
+    } else if message.contains("must be quoted") && setting.contains(['“', '”']) {
+        "“ and ” are not quotes in TOML (use \")".to_string()
+    } else {
+        message.to_string()
+    }
+}
+
 /// Returns the innermost subcommand's arguments.
 fn leaf(matches: &ArgMatches) -> &ArgMatches {
     match matches.subcommand() {
@@ -329,9 +351,15 @@ mod tests {
     fn what_is_wrong_is_named_with_its_line() {
         for (text, line, words) in [
             ("\ncpus = \"1\"", 2, "unknown field `cpus`"),
-            ("cpu = 1", 1, "expected a string"),
+            ("cpu = 1", 1, "expected a string in double quotes"),
+            ("tree = 6.12", 1, "expected a string in double quotes"),
+            ("cpu = “0”", 1, "“ and ” are not quotes"),
             ("\n\ncpu = \"x\"", 3, "cpu: core list"),
-            ("libraries = \"openssl\"", 1, "expected a sequence"),
+            (
+                "libraries = \"openssl\"",
+                1,
+                "expected a list of strings, such as [\"openssl\"",
+            ),
             ("cpu = \"0\"\nlibraries = [\"opensll\"]", 2, "did you mean"),
             (
                 "libraries = [\"none\", \"nettle\"]",
@@ -347,6 +375,12 @@ mod tests {
             let place = format!("dir/kiln.toml:{line}: ");
             assert!(e.starts_with(&place) && e.contains(words), "{text:?}: {e}");
         }
+    }
+
+    #[test]
+    fn curly_quotes_in_a_comment_are_not_the_fault() {
+        let message = "string values must be quoted";
+        assert_eq!(in_plain_words("cpu = x # “x”", message), message);
     }
 
     #[test]

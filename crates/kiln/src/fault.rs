@@ -1,7 +1,9 @@
 //! Prints errors on stderr, one per line.
 
+use std::any::TypeId;
 use std::env;
 use std::error::Error as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -36,8 +38,9 @@ pub fn report_arguments(e: &clap::Error) -> ExitCode {
 const PACKET_SIZES: &str =
     "esp and esp-cbc use fixed IMIX packet sizes; for other sizes, use --load pcap:FILE";
 
-/// Hints for arguments that a command does not have. Each entry is the command, the argument, and
-/// what to write instead. An empty argument matches any non-flag argument.
+/// Hints for arguments that a command does not have, and for flags that lack another one that they
+/// require or conflict with another one. Each entry is the command, the argument, and what to write
+/// instead. An empty argument matches any non-flag argument without an entry of its own.
 const INSTEAD: &[(&str, &str, &str)] = &[
     // These flags of `kiln fpu` existed in Kiln 0.1.
     ("kiln fpu", "--overhead", "use: kiln fpu overhead"),
@@ -49,7 +52,15 @@ const INSTEAD: &[(&str, &str, &str)] = &[
     ("kiln fpu", "--replay-window", "use: kiln ipsec"),
     ("kiln fpu", "--own-every", "use: kiln ipsec"),
     // Users may know these arguments from other commands or documents.
+    ("kiln", "version", "use 'kiln --version'"),
     ("kiln budget", "--way", "use --mode"),
+    (
+        "kiln budget",
+        "--impl",
+        "it measures every SIMD implementation of an algorithm; to leave some out, set KILN_TIERS",
+    ),
+    ("kiln compare", "", "it compares only two, A and B"),
+    ("kiln compare", "--threshold", "use --max-regression PCT"),
     (
         "kiln compare",
         "--tree",
@@ -59,6 +70,36 @@ const INSTEAD: &[(&str, &str, &str)] = &[
         "kiln crypt",
         "",
         "name the algorithm with --alg: kiln crypt --alg 'xts(aes)'",
+    ),
+    (
+        "kiln fpu overhead",
+        "--op",
+        "it measures only encryption",
+    ),
+    (
+        "kiln fpu prove",
+        "--hardirq-fpu",
+        "name the instruction before which to interrupt, such as --at 44",
+    ),
+    (
+        "kiln speed",
+        "-evp",
+        "name the algorithm without a flag: kiln speed aes-256-gcm",
+    ),
+    (
+        "kiln speed",
+        "--sec",
+        "for the duration of Kiln's own measurement, use --seconds",
+    ),
+    (
+        "kiln survey",
+        "",
+        "name a kernel tree with --tree: kiln survey --tree DIR",
+    ),
+    (
+        "kiln ctrlq",
+        "--device-cpu",
+        "--device-cpu pins the device that kiln starts; use taskset to pin a running device",
     ),
     ("kiln ctrlq", "--policy", "use --mode"),
     ("kiln ctrlq", "--wait", "use --mode"),
@@ -89,9 +130,34 @@ const INSTEAD: &[(&str, &str, &str)] = &[
         "name the sources with --tree",
     ),
     (
+        "kiln linux build",
+        "--sources",
+        "--sources builds nothing; to build as well, run the command again without --sources",
+    ),
+    (
+        "kiln linux boot",
+        "",
+        "write the program after '--': kiln linux boot --tree DIR -- cat /proc/crypto",
+    ),
+    (
         "kiln linux selftest",
         "--kernel",
         "name the sources with --tree",
+    ),
+    (
+        "kiln linux selftest",
+        "",
+        "name one algorithm or implementation, or none to test all",
+    ),
+    (
+        "kiln serve",
+        "",
+        "repeat the flag for each socket: --socket a.sock --socket b.sock",
+    ),
+    (
+        "kiln virtio-check",
+        "",
+        "name the device's socket with --socket PATH",
     ),
     (
         "kiln",
@@ -111,17 +177,14 @@ const INSTEAD: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Returns the hint in [`INSTEAD`] for an argument that this command does not have.
+/// Returns the hint in [`INSTEAD`] for an argument of this command.
 fn instead(command: &str, argument: &str) -> Option<&'static str> {
-    let argument = if argument.starts_with('-') {
-        argument
-    } else {
-        ""
+    let find = |argument: &str| {
+        let mut all = INSTEAD.iter();
+        all.find(|(c, a, _)| (*c, *a) == (command, argument))
     };
-    let entry = INSTEAD
-        .iter()
-        .find(|(c, a, _)| (*c, *a) == (command, argument));
-    entry.map(|(_, _, text)| *text)
+    let any = || find("").filter(|_| !argument.starts_with('-'));
+    find(argument).or_else(any).map(|(_, _, text)| *text)
 }
 
 /// Returns the command that these arguments select, such as `kiln fpu usable`.
@@ -207,22 +270,27 @@ fn one_line(e: &clap::Error, args: &[String]) -> String {
     };
     // clap reports `--flag <VALUE>` or `--flag=value`; keep only `--flag`.
     let flag = first(ContextKind::InvalidArg).unwrap_or_default();
-    let flag = flag.split([' ', '=']).next().unwrap_or_default();
+    let mut flag = flag.split([' ', '=']).next().unwrap_or_default();
+    // clap parses `-64` or `-evp` as several short flags and reports only the first, so find the
+    // whole argument.
+    if e.kind() == ErrorKind::UnknownArgument && flag.starts_with('-') && flag.len() == 2 {
+        let whole = args.iter().find(|arg| arg.starts_with(flag));
+        flag = whole.map_or(flag, String::as_str);
+    }
     let value = first(ContextKind::InvalidValue).unwrap_or_default();
-    let near = match instead(command, flag) {
-        Some(text) if e.kind() == ErrorKind::UnknownArgument => format!(": {text}"),
-        _ => near,
+    let hint = match e.kind() {
+        ErrorKind::UnknownArgument => instead(command, flag)
+            .map(str::to_string)
+            .or_else(|| without_flag(command, flag)),
+        _ => None,
     };
+    let near = hint.map_or(near, |text| format!(": {text}"));
     let what = match e.kind() {
         ErrorKind::UnknownArgument if is_number(flag) => {
-            // clap parses `-64` as several short flags and reports only the first, so find the
-            // whole argument.
-            let whole = args.iter().find(|arg| arg.starts_with(flag));
-            let number = whole.map_or(flag, String::as_str);
-            let before = args.iter().take_while(|arg| *arg != number).last();
+            let before = args.iter().take_while(|arg| *arg != flag).last();
             let owner = before.filter(|arg| arg.starts_with("--"));
             let owner = owner.map_or(String::new(), |flag| format!("{flag}: "));
-            format!("{owner}unexpected '{number}': the number cannot be negative")
+            format!("{owner}unexpected '{flag}': the number cannot be negative")
         }
         ErrorKind::UnknownArgument if flag.starts_with('-') => {
             format!("unknown flag '{flag}'{near}")
@@ -237,15 +305,15 @@ fn one_line(e: &clap::Error, args: &[String]) -> String {
         }
         ErrorKind::InvalidSubcommand => {
             let name = first(ContextKind::InvalidSubcommand).unwrap_or_default();
-            let hint = instead(command, "").filter(|_| near.is_empty());
-            let near = hint.map_or(near, |text| format!(": {text}"));
+            let hint = instead(command, &name).filter(|_| near.is_empty());
             let full = format!("{command} {name}");
             let full = full.trim_start_matches("kiln ");
             let gap = if near.ends_with('?') { "" } else { ":" };
-            // Omit the list of all commands, because it is too long for a single line.
-            let all = match command == "kiln" {
-                true => String::new(),
-                false => format!("{gap} choose from {}", subcommands(command)),
+            let all = match hint {
+                Some(text) => format!(": {text}"),
+                // Omit the list of all commands, because it is too long for a single line.
+                None if command == "kiln" => String::new(),
+                None => format!("{gap} choose from {}", subcommands(command)),
             };
             format!("unknown command '{full}'{near}{all}")
         }
@@ -254,12 +322,20 @@ fn one_line(e: &clap::Error, args: &[String]) -> String {
             // If the command does not always require the argument, name the flag on this command
             // line that requires it.
             let why = match is_required(command, &missing) {
-                true => String::new(),
+                true => match taken_as_value(command, args) {
+                    Some((flag, value)) => format!(": {flag} took '{value}' as its value"),
+                    None => String::new(),
+                },
                 false => match requiring(command, args, &missing) {
-                    Some(flag) => format!(", which {flag} requires"),
+                    Some(flag) => {
+                        let hint = instead(command, flag);
+                        let hint = hint.map_or(String::new(), |text| format!(": {text}"));
+                        format!(", which {flag} requires{hint}")
+                    }
                     None => ", which another flag of this command line requires".to_string(),
                 },
             };
+            let missing: Vec<String> = missing.iter().map(|m| with_value(command, m)).collect();
             format!("missing {}{why}", missing.join(" and "))
         }
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
@@ -275,7 +351,11 @@ fn one_line(e: &clap::Error, args: &[String]) -> String {
         }
         ErrorKind::ValueValidation => {
             let why = e.source().map_or(String::new(), ToString::to_string);
-            let why = in_plain_words(&why);
+            let why = match why.starts_with("invalid ") {
+                true => explain_no_number(command, flag, &value),
+                false => None,
+            }
+            .unwrap_or_else(|| in_plain_words(&why));
             let named = why.starts_with(flag) || why.starts_with("unknown ");
             if named {
                 why.to_string()
@@ -287,7 +367,16 @@ fn one_line(e: &clap::Error, args: &[String]) -> String {
             let text = e.to_string();
             let lines = text.lines().map(str::trim).take_while(|l| !l.is_empty());
             let text = lines.collect::<Vec<_>>().join(" ");
-            text.trim_start_matches("error: ").to_string()
+            let text = text.trim_start_matches("error: ");
+            let both = [ContextKind::InvalidArg, ContextKind::PriorArg];
+            let hint = both.into_iter().flat_map(strings).find_map(|arg| {
+                let flag = arg.split(' ').next().filter(|arg| arg.starts_with('-'))?;
+                instead(command, flag)
+            });
+            match hint {
+                Some(hint) if e.kind() == ErrorKind::ArgumentConflict => format!("{text}: {hint}"),
+                _ => text.to_string(),
+            }
         }
     };
     let end = if what.ends_with('?') { "" } else { ":" };
@@ -301,6 +390,38 @@ fn find(command: &str) -> clap::Command {
         at = at.find_subcommand(word).cloned().unwrap_or(at);
     }
     at
+}
+
+/// Returns the definition of a command's flag, given by its long name, such as `--len`.
+fn find_flag(command: &str, flag: &str) -> Option<clap::Arg> {
+    let name = flag.strip_prefix("--")?;
+    let command = find(command);
+    let mut all = command.get_arguments();
+    all.find(|arg| arg.get_long() == Some(name)).cloned()
+}
+
+/// Formats a missing argument. If it is a flag that accepts only one value, shows this value:
+/// `--via virtio` instead of `--via <WHAT>`.
+fn with_value(command: &str, argument: &str) -> String {
+    let flag = argument.split(' ').next().unwrap_or(argument);
+    let values = find_flag(command, flag).map_or(Vec::new(), |arg| arg.get_possible_values());
+    match &values[..] {
+        [only] => format!("{flag} {}", only.get_name()),
+        _ => argument.to_string(),
+    }
+}
+
+/// Returns a flag that does not expect a path but has the name of a file as its value, and this
+/// value. It was probably meant as an argument of its own.
+fn taken_as_value<'a>(command: &str, args: &'a [String]) -> Option<(&'a str, &'a str)> {
+    let takes_text = |flag: &str| {
+        find_flag(command, flag).is_some_and(|arg| {
+            arg.get_action().takes_values()
+                && arg.get_value_parser().type_id() != TypeId::of::<PathBuf>()
+        })
+    };
+    let mut pairs = args.windows(2).map(|pair| (&*pair[0], &*pair[1]));
+    pairs.find(|(flag, value)| takes_text(flag) && Path::new(value).exists())
 }
 
 /// Returns whether the command always requires one of these arguments, so that clap reports it as
@@ -336,6 +457,32 @@ fn requiring<'a>(command: &str, args: &'a [String], missing: &[String]) -> Optio
     found.map(|(_, flag)| flag.split('=').next().unwrap_or(flag))
 }
 
+/// If an unknown flag has the name of an argument without a flag, returns a hint to that argument.
+fn without_flag(command: &str, flag: &str) -> Option<String> {
+    let name = flag.strip_prefix("--")?.to_uppercase();
+    let definition = find(command);
+    let mut all = definition
+        .get_positionals()
+        .filter(|arg| !arg.is_last_set());
+    all.find(|arg| matches!(arg.get_value_names(), Some([only]) if *only == name))?;
+    Some(format!("write the value without a flag: {command} {name}"))
+}
+
+/// Explains a value that is not a number if it is a range, or the word for the flag's default.
+fn explain_no_number(command: &str, flag: &str, value: &str) -> Option<String> {
+    let arg = find_flag(command, flag)?;
+    let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    if help.contains(&format!("[default: {value}]")) {
+        return Some(format!("this is the default: leave {flag} out"));
+    }
+    let (first, last) = value.split_once("..").or_else(|| value.split_once('-'))?;
+    let is_range = [first, last].iter().all(|end| end.parse::<f64>().is_ok());
+    is_range.then(|| match arg.get_value_delimiter() {
+        Some(comma) => format!("not a range: list the numbers, such as {first}{comma}{last}"),
+        None => "expected one number, not a range".to_string(),
+    })
+}
+
 /// If the unexpected argument follows the value of a flag that takes a list, returns the flag with
 /// both values joined into a list.
 fn list_before(command: &str, args: &[String], unexpected: &str) -> Option<String> {
@@ -343,11 +490,7 @@ fn list_before(command: &str, args: &[String], unexpected: &str) -> Option<Strin
     let [flag, value] = args.get(at.checked_sub(2)?..at)? else {
         return None;
     };
-    let command = find(command);
-    let mut all = command.get_arguments();
-    let delimiter = all
-        .find(|arg| arg.get_long() == flag.strip_prefix("--"))?
-        .get_value_delimiter()?;
+    let delimiter = find_flag(command, flag)?.get_value_delimiter()?;
     Some(format!("{flag} {value}{delimiter}{unexpected}"))
 }
 
@@ -400,6 +543,50 @@ mod tests {
                 "unknown command 'benchmark': see 'kiln --help'",
             ),
             (
+                &["kiln", "version"],
+                "unknown command 'version': use 'kiln --version': see 'kiln --help'",
+            ),
+            (
+                &["kiln", "speed", "-evp", "aes-256-gcm"],
+                "unknown flag '-evp': name the algorithm without a flag: kiln speed aes-256-gcm: see 'kiln speed --help'",
+            ),
+            (
+                &["kiln", "speed", "-x"],
+                "unknown flag '-x': see 'kiln speed --help'",
+            ),
+            (
+                &["kiln", "compare", "a", "b", "c"],
+                "unexpected argument 'c': it compares only two, A and B: see 'kiln compare --help'",
+            ),
+            (
+                &["kiln", "speed", "--sec", "1"],
+                "missing --tree <DIR|REV> and --tcrypt <MODE>, which --sec requires: for the duration of Kiln's own measurement, use --seconds: see 'kiln speed --help'",
+            ),
+            (
+                &["kiln", "speed", "--socket", "x"],
+                "missing --via virtio, which --socket requires: see 'kiln speed --help'",
+            ),
+            (
+                &["kiln", "report", "--title", "Cargo.toml"],
+                "missing <FILE>...: --title took 'Cargo.toml' as its value: see 'kiln report --help'",
+            ),
+            (
+                &["kiln", "report", "--title", "a title"],
+                "missing <FILE>...: see 'kiln report --help'",
+            ),
+            (
+                &["kiln", "budget", "--target-us", "5..100"],
+                "--target-us '5..100': expected numbers separated by commas, not a range: see 'kiln budget --help'",
+            ),
+            (
+                &["kiln", "speed", "--seconds", "1-8"],
+                "--seconds '1-8': expected a single number, not a range: see 'kiln speed --help'",
+            ),
+            (
+                &["kiln", "budget", "--target-us", "5us"],
+                "--target-us '5us': expected a number without a unit: see 'kiln budget --help'",
+            ),
+            (
                 &["kiln", "ctrlq", "--spins", "4294967296"],
                 "--spins '4294967296': expected 1 to 4294967295: see 'kiln ctrlq --help'",
             ),
@@ -427,6 +614,72 @@ mod tests {
                 &["kiln", "speed", "--via", "usb"],
                 "--via 'usb': only 'virtio' is accepted: see 'kiln speed --help'",
             ),
+            (
+                &["kiln", "completions", "--shell", "zsh"],
+                "unknown flag '--shell': write the value without a flag: kiln completions SHELL: see 'kiln completions --help'",
+            ),
+            // The program of `kiln linux boot` must follow `--`.
+            (
+                &["kiln", "linux", "boot", "--program", "cat"],
+                "unknown flag '--program': see 'kiln linux boot --help'",
+            ),
+            (
+                &["kiln", "linux", "boot", "cat", "/proc/crypto"],
+                "unexpected argument 'cat': write the program after '--': kiln linux boot --tree DIR -- cat /proc/crypto: \
+                 see 'kiln linux boot --help'",
+            ),
+            (
+                &["kiln", "serve", "--socket", "a.sock", "b.sock"],
+                "unexpected argument 'b.sock': repeat the flag for each socket: --socket a.sock --socket b.sock: \
+                 see 'kiln serve --help'",
+            ),
+            (
+                &["kiln", "libraries", "remove", "openssl"],
+                "unknown command 'libraries remove': it has the subcommand 'install'; to remove a library, delete its \
+                 directory: see 'kiln libraries --help'",
+            ),
+            (
+                &["kiln", "ctrlq", "--workers", "1,2-8"],
+                "--workers '2-8': not a range: list the numbers, such as 2,8: see 'kiln ctrlq --help'",
+            ),
+            (
+                &["kiln", "budget", "--target-us", "5..100"],
+                "--target-us '5..100': not a range: list the numbers, such as 5,100: see 'kiln budget --help'",
+            ),
+            (
+                &["kiln", "ctrlq", "--workers", "x-8"],
+                "--workers 'x-8': expected a whole number in decimal, without a unit: see 'kiln ctrlq --help'",
+            ),
+            (
+                &["kiln", "ctrlq", "--seconds", "1-2"],
+                "--seconds '1-2': expected one number, not a range: see 'kiln ctrlq --help'",
+            ),
+            (
+                &["kiln", "serve", "--socket", "a", "--max-bytes", "unlimited"],
+                "--max-bytes 'unlimited': this is the default: leave --max-bytes out: see 'kiln serve --help'",
+            ),
+            (
+                &["kiln", "serve", "--socket", "a", "--max-bytes", "lots"],
+                "--max-bytes 'lots': expected a whole number in decimal, without a unit: see 'kiln serve --help'",
+            ),
+            (
+                &["kiln", "virtio-check", "--socket", "unix:a.sock"],
+                "--socket 'unix:a.sock': write only the path: a.sock: see 'kiln virtio-check --help'",
+            ),
+            (
+                &["kiln", "serve", "--socket", "a", "--metrics", "http://localhost:9090/metrics"],
+                "--metrics 'http://localhost:9090/metrics': this is a URL: name the path of a Unix socket: \
+                 see 'kiln serve --help'",
+            ),
+            (
+                &["kiln", "linux", "build", "--headers", "h", "--sources", "s"],
+                "the argument '--headers <DIR>' cannot be used with '--sources <DIR>': --sources builds nothing; to build \
+                 as well, run the command again without --sources: see 'kiln linux build --help'",
+            ),
+            (
+                &["kiln", "here", "--record", "d", "--bpftrace"],
+                "the argument '--record <DIR>' cannot be used with '--bpftrace': see 'kiln here --help'",
+            ),
         ] {
             assert_eq!(line(args), wanted);
         }
@@ -435,6 +688,12 @@ mod tests {
             linux.starts_with("'kiln linux' needs a subcommand: build, "),
             "{linux}"
         );
+        for args in [
+            &["kiln", "ctrlq", "--socket", "s", "--device-cpu", "1"],
+            &["kiln", "ctrlq", "--device-cpu", "1", "--socket", "s"],
+        ] {
+            assert!(line(args).contains("use taskset"), "{}", line(args));
+        }
         let context = line(&["kiln", "fpu", "prove", "--context", "softirq"]);
         assert!(context.contains(", which --context requires"), "{context}");
         let list = line(&["kiln", "fpu", "usable", "--policy", "legacy", "nested"]);

@@ -352,6 +352,7 @@ fn a_case_of_a_suite_is_replayed() {
         text.contains("# 1 cases, 0 failed\n    ok 1 ghash-generic random"),
         "{text}"
     );
+    assert!(text.contains("# seed 3\n# case 7 of random\n"), "{text}");
     refuses(&["test", "--suite", "randon"], "did you mean 'random'");
     refuses(
         &["test", "--suite", "wiped", "--seed", "3", "--case", "99"],

@@ -273,7 +273,10 @@ fn a_file_that_cannot_be_used_is_one_line() {
             "# x\nspeed = 1\n",
             "kiln.toml:2: 'speed = 1': unknown field `speed`",
         ),
-        ("cpu = 3\n", "kiln.toml:1: 'cpu = 3': invalid type"),
+        (
+            "cpu = 3\n",
+            "kiln.toml:1: 'cpu = 3': expected a string in double quotes",
+        ),
         ("cpu = \"0\"\n\nout = [\n", "kiln.toml:"),
         ("libraries = [\"opensll\"]\n", "kiln.toml:1: libraries: "),
         ("cpu = \"0-\"\n", "kiln.toml:1: cpu: "),
@@ -298,7 +301,10 @@ fn a_file_that_cannot_be_used_is_one_line() {
         "kiln.toml: cannot read these defaults",
     );
     let run = place.run(&with(&WORK, &["--defaults", "absent.toml"]));
-    fault(&run, 2, "absent.toml: cannot read these defaults");
+    fault(&run, 2, "kiln: absent.toml: cannot read these defaults");
+    let run = place.run_with(&WORK, &[("KILN_DEFAULTS", "absent.toml")]);
+    fault(&run, 2, "KILN_DEFAULTS=absent.toml: cannot read");
+    fault(&run, 2, "name a readable file in KILN_DEFAULTS");
     let run = place.run(&with(&WORK, &["--defaults", "x", "--no-defaults"]));
     assert_eq!(run.status, 2, "{run:?}");
 }

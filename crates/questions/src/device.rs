@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use kiln_measure::{pin_within, CoreList, PinError};
 use kiln_question::Error;
 use kiln_tree::child::end_with_parent;
@@ -149,6 +150,24 @@ impl Drop for Device {
     }
 }
 
+/// Returns the parser for flags that name a Unix socket. It rejects the forms that QEMU (`unix:PATH`)
+/// and web clients (URLs) use.
+pub(crate) fn socket_path() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path: PathBuf| {
+        let text = path.to_string_lossy().into_owned();
+        match text.split_once(':') {
+            Some(("unix", only)) => {
+                let only = only.strip_prefix("//").unwrap_or(only);
+                Err(format!("write only the path: {only}"))
+            }
+            Some((_, rest)) if rest.starts_with("//") => {
+                Err("this is a URL: name the path of a Unix socket".to_string())
+            }
+            _ => Ok(path),
+        }
+    })
+}
+
 /// Explains why the driver cannot use the device at `socket`, and what to do. `is_given` says
 /// whether the user named the socket.
 pub(crate) fn explain(socket: &Path, is_given: bool, error: &kiln_driver::Error) -> Error {
@@ -219,6 +238,23 @@ mod tests {
         let excluded = "a cgroup or a container excludes some";
         assert!(why(Some(list("0-3"))).contains(excluded));
         assert!(why(None).contains(excluded));
+    }
+
+    #[test]
+    fn a_socket_is_a_path_and_not_a_url() {
+        let command = clap::Command::new("kiln");
+        let parse = |text: &str| {
+            let parsed = socket_path().parse_ref(&command, None, text.as_ref());
+            parsed.map_err(|e| std::error::Error::source(&e).unwrap().to_string())
+        };
+        for path in ["kiln.sock", "/run/vm:1/kiln.sock", "./unix:kiln.sock"] {
+            assert_eq!(parse(path), Ok(PathBuf::from(path)));
+        }
+        let only = |path: &str| Err(format!("write only the path: {path}"));
+        assert_eq!(parse("unix:kiln.sock"), only("kiln.sock"));
+        assert_eq!(parse("unix:///run/kiln.sock"), only("/run/kiln.sock"));
+        let e = parse("http://localhost:9090/metrics").unwrap_err();
+        assert!(e.starts_with("this is a URL"), "{e}");
     }
 
     #[test]

@@ -14,6 +14,8 @@ use kiln_question::{Error, Exit, Question, Session};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 
+use crate::device::socket_path;
+
 /// Serve a virtio-crypto device over vhost-user
 ///
 /// Serves virtual machines under QEMU and other hypervisors, and programs that contain a
@@ -38,7 +40,7 @@ See also:
   docs/VIRTIO.md (command lines of QEMU, libvirt and Cloud Hypervisor)")]
 pub struct ServeArgs {
     /// Path of a socket to listen on (repeatable)
-    #[arg(long, value_name = "PATH", alias = "socket-path", required_unless_present_any = ["fd", "print_capabilities"])]
+    #[arg(long, value_name = "PATH", value_parser = socket_path(), alias = "socket-path", required_unless_present_any = ["fd", "print_capabilities"])]
     socket: Vec<PathBuf>,
     /// Inherited file descriptor of a listening or connected socket (repeatable)
     #[arg(long, value_name = "N")]
@@ -90,7 +92,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "US", default_value_t = 50)]
     poll_us: u64,
     /// Serve metrics on this Unix socket in the OpenMetrics text format, which Prometheus reads
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = socket_path())]
     metrics: Option<PathBuf>,
     /// Format of log lines: text or json
     #[arg(long, value_name = "FORM", default_value = "text")]

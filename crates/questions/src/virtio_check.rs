@@ -10,6 +10,8 @@ use kiln_virtio_check::{
     list, names, offer, run as check, Fault, Group, RecordRow, Row, Target, Totals, Verdict,
 };
 
+use crate::device::socket_path;
+
 /// Test a virtio-crypto device for correctness and safety; KTAP on stdout
 ///
 /// Tests Kiln's device, or any other virtio-crypto device on a vhost-user socket. The command is
@@ -49,7 +51,7 @@ See also:
   docs/VIRTIO.md")]
 pub struct VirtioCheckArgs {
     /// Path of the device's vhost-user socket
-    #[arg(long, value_name = "PATH", required_unless_present = "list")]
+    #[arg(long, value_name = "PATH", value_parser = socket_path(), required_unless_present = "list")]
     socket: Option<PathBuf>,
     /// List all checks, each with its section of the virtio specification or its vhost-user
     /// message, and exit

@@ -123,13 +123,16 @@ impl Opened {
     /// last `Opened` of this library has been dropped.
     ///
     /// # Errors
-    /// Fails if the library lacks the symbol, usually because it is too old.
+    /// Fails if the library lacks the symbol.
     pub(super) unsafe fn get<T: Copy>(&self, symbol: &str) -> Result<T, String> {
         // SAFETY: the caller promises that `T` is the symbol's type.
         let found = unsafe { self.library.get::<T>(symbol.as_bytes()) };
-        found
-            .map(|s| *s)
-            .map_err(|e| format!("{} is too old: {}", self.file, one_line(&e)))
+        found.map(|s| *s).map_err(|_| {
+            format!(
+                "{} lacks the symbol {symbol}, so it is another library or too old",
+                self.file
+            )
+        })
     }
 }
 

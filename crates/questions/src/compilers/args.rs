@@ -361,8 +361,9 @@ fn find_missing_results(
         None => format!("no cell has a result: {}", cell_name(first)),
     };
     let advice = match file {
-        _ if missing || why.contains(": name another") => "",
+        _ if missing || why.contains("name another function") => "",
         _ if disturbed => ": use more --seconds, or a quiet machine",
+        Some(_) if is_missing_header(why) => ": name the header's directory with --include DIR",
         Some(_) => ": correct the file, or its function and convention in --subject",
         None => ": choose others with --cc, --variant, --cflags, --abi or --subject",
     };
@@ -372,6 +373,13 @@ fn find_missing_results(
         Status::Wrong | Status::Crashed | Status::Hung if file.is_none() => Error::Failed(line),
         _ => Error::input(line),
     })
+}
+
+/// Returns whether a compiler's error line says that a header does not exist. gcc and clang word it
+/// differently.
+fn is_missing_header(why: &str) -> bool {
+    let ends = ["No such file or directory", "file not found"];
+    why.contains("fatal error: ") && ends.iter().any(|end| why.ends_with(end))
 }
 
 /// Returns an error if the baseline is a record but none of the cells could be judged against it,
@@ -579,6 +587,20 @@ mod tests {
         assert_eq!(fault(vec![flag(), timed], true), None);
         assert_eq!(fault(vec![flag()], false), None);
         assert_eq!(fault(Vec::new(), true), None);
+    }
+
+    #[test]
+    fn a_missing_header_is_told_from_another_error() {
+        for why in [
+            "a.c:1:10: fatal error: b.h: No such file or directory",
+            "a.c:1:10: fatal error: 'b.h' file not found",
+        ] {
+            assert!(is_missing_header(why), "{why}");
+        }
+        assert!(!is_missing_header(
+            "a.c:1:10: error: unknown type name 'u32'"
+        ));
+        assert!(!is_missing_header("objcopy: No such file or directory"));
     }
 
     #[test]

@@ -234,12 +234,7 @@ impl<'a> Builder<'a> {
         }
         for name in wanted {
             let Some(object) = objects.iter().find(|o| object::defines(o, name)) else {
-                let file = subject.sources[0].path.display();
-                return Err(failed(format!(
-                    "{file} does not define '{name}', which convention {} calls: name another function \
-                     (FILE:FUNCTION:CONVENTION)",
-                    c.name
-                )));
+                return Err(failed(not_defined(&subject.sources[0].path, name, c.name)));
             };
             let done = Command::new("objcopy")
                 .arg(format!("--globalize-symbol={name}"))
@@ -394,6 +389,27 @@ impl<'a> Builder<'a> {
     }
 }
 
+/// Explains why no object defines a function that the convention calls.
+fn not_defined(file: &Path, function: &str, convention: &str) -> String {
+    let code = fs::read_to_string(file).unwrap_or_default();
+    let begin = format!("{function}(");
+    let is_static = |line: &str| {
+        let mut words = line.split([' ', '*']);
+        line.starts_with("static ") && words.any(|word| word.starts_with(&begin))
+    };
+    let file = file.display();
+    match code.lines().any(is_static) {
+        true => format!(
+            "{file}: the compiler omits the static function '{function}', which convention {convention} calls: \
+             remove 'static', or name another function"
+        ),
+        false => format!(
+            "{file} does not define '{function}', which convention {convention} calls: name another function \
+             (FILE:FUNCTION:CONVENTION)"
+        ),
+    }
+}
+
 /// Returns the harness files that a subject needs.
 pub(super) fn harness_files(subject: &Subject) -> Vec<&'static str> {
     let mut files = vec!["harness.c", subject.convention.file];
@@ -470,5 +486,21 @@ fn output(command: &mut Command) -> Result<Vec<u8>, Refused> {
     match output.status.success() {
         true => Ok(output.stdout),
         false => Err(failed(reason(&String::from_utf8_lossy(&output.stderr)))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_static_function_is_told_from_one_that_is_absent() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a.c");
+        fs::write(&file, "static int *crc(void) { return 0; }\nint f;\n").unwrap();
+        let is_static =
+            |function| not_defined(&file, function, "digest").contains("remove 'static'");
+        assert!(is_static("crc"));
+        assert!(!is_static("rc") && !is_static("f"));
     }
 }

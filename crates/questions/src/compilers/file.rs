@@ -27,7 +27,8 @@ pub(super) fn subject(text: &str, include: &[PathBuf]) -> Result<Subject, Error>
     let (function, convention) = (words.next(), words.next());
     let path = fs::canonicalize(file).map_err(|e| {
         Error::input(format!(
-            "cannot read subject '{file}': {e}: name a C file, or a subject that 'kiln compilers --list' has"
+            "cannot read subject '{file}': {e}: name a C file, add --tree DIR for a file of a kernel tree, \
+             or name a subject that 'kiln compilers --list' has"
         ))
     })?;
     let code = fs::read(&path).map_err(|e| {
@@ -186,7 +187,11 @@ mod tests {
         assert!(refusal(&format!("{name}:f:digset")).contains("checksum64"));
         assert!(refusal(&format!("{name}:f:block")).contains("SETKEY"));
         assert!(refusal(&format!("{name}:f(:digest")).contains("is not a function name"));
-        assert!(refusal("/no/such.c").contains("cannot read"));
+        let absent = refusal("/no/such.c");
+        assert!(
+            absent.contains("cannot read") && absent.contains("--tree DIR"),
+            "{absent}"
+        );
         let s = subject(&format!("{name}:f:checksum32"), &[]).unwrap();
         assert_eq!(
             (s.name.as_str(), s.convention.file),

@@ -69,25 +69,28 @@ impl Toolchain {
             // uses vectors even if other flags disable them.
             words.push("-mcpu=baseline".to_string());
         }
-        let ask = |argument: &str| -> Option<String> {
-            let output = plain(&program).args(&words).arg(argument).output().ok()?;
-            let text = String::from_utf8_lossy(&output.stdout).into_owned();
-            let line = text.lines().find(|l| !l.trim().is_empty())?.to_string();
-            output.status.success().then_some(line)
-        };
+        let mut ask = plain(&program);
+        let output = ask.args(&words).arg("--version").output().map_err(|e| {
+            Error::input(format!(
+                "cannot run '{name}': {e}: make it executable, or name another compiler with --cc"
+            ))
+        })?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let version = text.lines().find(|l| !l.trim().is_empty());
+        let version = version.filter(|_| output.status.success());
         let not = |why: &str| {
             Error::input(format!(
                 "'{name}' is not a C compiler: {why}: name one that takes gcc's or clang's arguments"
             ))
         };
-        let version = ask("--version").ok_or_else(|| not("it does not answer --version"))?;
+        let version = version.ok_or_else(|| not("it does not answer --version"))?;
         let mut toolchain = Toolchain {
             name: name.to_string(),
             headers: None,
             identity: 0,
             program,
             words,
-            version,
+            version: version.to_string(),
             known: Mutex::default(),
         };
         if !toolchain.writes_assembly() {
@@ -356,6 +359,11 @@ mod tests {
             ("/bin/echo", 2, "not a C compiler"),
             ("/bin/ls", 2, "empty file"),
             (" ", 2, "empty name"),
+            (
+                "/etc/passwd",
+                2,
+                "cannot run '/etc/passwd': Permission denied",
+            ),
         ] {
             let e = Toolchain::find(name).unwrap_err();
             assert_eq!(e.exit_code(), status, "{e}");

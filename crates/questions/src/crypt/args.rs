@@ -173,7 +173,13 @@ fn read(input: Option<&Path>) -> Result<(Zeroizing<Vec<u8>>, String), Error> {
 /// Parses a key given in hex, or reads it from a file that contains hex or raw bytes.
 fn read_key(text: &str) -> Result<Zeroizing<Vec<u8>>, Error> {
     let Some(path) = text.strip_prefix('@') else {
-        return hex("--key", text);
+        // The value is printed only if a file has this name, because it may be a key.
+        return hex("--key", text).map_err(|e| match Path::new(text).is_file() {
+            true => Error::input(format!(
+                "--key: '{text}' is a file: to read the key from it, write --key @{text}"
+            )),
+            false => e,
+        });
     };
     let raw = Zeroizing::new(fs::read(path).map_err(|e| {
         Error::input(format!(
@@ -239,5 +245,8 @@ mod tests {
         fs::write(&path, [0xff, 1, 2]).unwrap();
         assert_eq!(*read_key(&at).unwrap(), [0xff, 1, 2]);
         assert!(read_key("@/no/such").is_err());
+        let fault = |text| read_key(text).unwrap_err().to_string();
+        assert!(fault(&at[1..]).ends_with(&format!("write --key {at}")));
+        assert!(fault("/no/such").contains("character 1"));
     }
 }

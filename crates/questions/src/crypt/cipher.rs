@@ -338,6 +338,14 @@ fn check_iv(plan: &Plan, imp: Impl) -> Result<(), Error> {
         Some(_) if size == 0 => Err(Error::input(format!(
             "--iv: {alg} takes none: leave --iv out"
         ))),
+        // A nonce in place of the IV (RFC 3610). The IV also contains the size of the length field,
+        // and a counter of that size.
+        Some(iv) if is_ccm(alg) && (7..=13).contains(&iv.len()) => Err(Error::input(format!(
+            "--iv: this IV has {}: {alg} takes {size} bytes: for a nonce of {0}, write {:02x}, the nonce, and {} zero bytes",
+            in_bytes(iv.len()),
+            14 - iv.len(),
+            15 - iv.len()
+        ))),
         Some(iv) if iv.len() != size => Err(Error::input(format!(
             "--iv: this IV has {}: {alg} takes {size} bytes, written as {} hex digits",
             in_bytes(iv.len()),
@@ -553,6 +561,13 @@ mod tests {
         assert!(fault(&of("cmac(aes)", None, None)).contains("--key is missing"));
         assert!(fault(&of("cbc(aes)", k, None)).contains("--iv is missing"));
         assert!(fault(&of("ccm(aes)", k, Some(&[0; 16]))).contains("01 to 07"));
+        let nonce = fault(&of("ccm(aes)", k, Some(&[0; 13])));
+        assert!(
+            nonce.ends_with("write 01, the nonce, and 2 zero bytes"),
+            "{nonce}"
+        );
+        let short = fault(&of("ccm(aes)", k, Some(&[0; 6])));
+        assert!(short.ends_with("written as 32 hex digits"), "{short}");
         let aad = Plan {
             aad: &[1],
             ..of("sha1", None, None)

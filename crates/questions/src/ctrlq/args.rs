@@ -9,6 +9,7 @@ use kiln_question::{Error, Exit, Question, RowType, Session};
 use super::plan::{parse_ctrls, parse_kinds, parse_modes, Plan, Way};
 use super::row::Row;
 use super::{run, view};
+use crate::device::socket_path;
 
 /// Compare ways of waiting on a virtio-crypto control queue
 ///
@@ -62,7 +63,7 @@ pub struct CtrlqArgs {
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
     /// Measure the device that already listens on this socket, instead of starting Kiln's device
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["ctrl", "poll_us", "device_cpu"])]
+    #[arg(long, value_name = "PATH", value_parser = socket_path(), conflicts_with_all = ["ctrl", "poll_us", "device_cpu"])]
     socket: Option<PathBuf>,
     /// Microseconds that the device polls for further requests before it sleeps [default: 50, as in
     /// kiln serve]

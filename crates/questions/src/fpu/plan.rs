@@ -9,7 +9,7 @@ use kiln_kernel::cipher::{Impl, Op};
 use kiln_kernel::cpu::{Config, Scheduler};
 use kiln_kernel::fpu::Policy;
 use kiln_question::algorithm::usable_impl;
-use kiln_question::{unknown, Algorithm, Error, Share};
+use kiln_question::{list, unknown, Algorithm, Error, Share};
 
 use super::inject::{Inject, Steps};
 use super::workload::Workload;
@@ -330,7 +330,7 @@ pub(crate) fn contenders(names: &[String]) -> Result<Vec<Contender>, Error> {
                 let all = Policy::all();
                 let mut known: Vec<_> = all.iter().map(|p| p.name()).collect();
                 known.push("tree:DIR");
-                unknown("policy", name, &known)
+                unknown_policy(name, &known)
             })?),
         };
         if !list.contains(&contender) {
@@ -340,13 +340,23 @@ pub(crate) fn contenders(names: &[String]) -> Result<Vec<Contender>, Error> {
     Ok(list)
 }
 
+fn unknown_policy(name: &str, known: &[&str]) -> Error {
+    match name {
+        "cryptd" => Error::input(format!(
+            "unknown policy 'cryptd': the policy that uses cryptd is 'legacy': {}",
+            list(known)
+        )),
+        _ => unknown("policy", name, known),
+    }
+}
+
 /// Finds policies by name, for commands that accept only Kiln's own policies.
 pub(crate) fn policies(names: &[String]) -> Result<Vec<Policy>, Error> {
     let all = Policy::all();
     let known: Vec<_> = all.iter().map(|p| p.name()).collect();
     let is_wrong = |name: &&String| !name.starts_with("tree:") && !known.contains(&name.as_str());
     if let Some(name) = names.iter().find(is_wrong) {
-        return Err(unknown("policy", name, &known));
+        return Err(unknown_policy(name, &known));
     }
     let own = |c| match c {
         Contender::Own(policy) => Ok(policy),
@@ -455,6 +465,8 @@ mod tests {
         assert_eq!(trees.len(), 2);
         assert!(contenders(&["tree:".into()]).is_err());
         assert!(list("bh_off").unwrap_err().to_string().contains("'bh-off'"));
+        let cryptd = list("cryptd").unwrap_err().to_string();
+        assert!(cryptd.contains("cryptd is 'legacy'"), "{cryptd}");
         let both = ["cryptd", "scalar", "cryptd"].map(String::from);
         assert_eq!(fallbacks(&both).unwrap().len(), 2);
         assert!(fallbacks(&["slow".to_string()]).is_err());

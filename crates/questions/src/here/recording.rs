@@ -43,7 +43,7 @@ pub(crate) fn check_recording(dir: &Path) -> Result<(), Error> {
 
 fn refuse(path: &Path, what: &str) -> Error {
     Error::input(format!(
-        "'{}': {what}: name an empty directory, or one to be made",
+        "'{}': {what}: name an empty or a new directory",
         path.display()
     ))
 }
@@ -69,7 +69,7 @@ pub(crate) fn write_recording(
         let text: String = lines.iter().flat_map(|l| [l.as_str(), "\n"]).collect();
         fs::create_dir_all(path.parent().unwrap_or(dir))
             .and_then(|()| fs::write(&path, &text))
-            .map_err(|e| refuse(&path, &e.to_string()))?;
+            .map_err(|e| refuse(dir, &e.to_string()))?;
         bytes += text.len();
     }
     Ok(bytes)
@@ -93,6 +93,10 @@ mod tests {
         );
         let e = write_recording(dir.path(), &files("proc/version")).unwrap_err();
         assert!(e.to_string().contains("is not empty"), "{e}");
+        let below = dir.path().join("proc/version/machine");
+        let e = write_recording(&below, &files("proc/version")).unwrap_err();
+        let place = format!("'{}': ", below.display());
+        assert!(e.to_string().starts_with(&place), "{e}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use kiln_question::{read_facts, table, Error, Exit, Progress, Question, RowType,
 use super::kernel_args::KernelArgs;
 use super::seconds::seconds;
 use super::{qemu_args, virtio_view};
+use crate::device::socket_path;
 
 /// Test Linux's own virtio_crypto driver with Kiln's or another device
 ///
@@ -49,7 +50,7 @@ pub(super) struct VirtioArgs {
     #[command(flatten)]
     kernel: KernelArgs,
     /// vhost-user socket of the device to test [default: start 'kiln serve' and use its socket]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = socket_path())]
     socket: Option<PathBuf>,
     /// Without --socket: pass this argument to 'kiln serve'; for example, --serve=--ctrl=thread
     /// passes --ctrl=thread (repeatable)

@@ -50,7 +50,7 @@ See also:
 pub struct ReportArgs {
     /// Files to show: JSON files that --json printed or --out wrote, HTML reports, or directories
     /// of such JSON files
-    #[arg(required = true, value_name = "A")]
+    #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Title of the page
     #[arg(long, value_name = "TEXT", conflicts_with = "format")]

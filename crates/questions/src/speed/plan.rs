@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kiln_kernel::cipher::Kind;
+use kiln_question::algorithm::unknown_algorithm;
 use kiln_question::lens::{Lens, LONGEST};
 use kiln_question::{unknown, Algorithm, Error, Share};
 use kiln_record::family;
@@ -177,7 +178,7 @@ impl Plan {
                 let before = asked.len();
                 asked.extend(all.iter().filter(|s| s.name == *name).cloned());
                 if asked.len() == before {
-                    return Err(unknown("algorithm", name, &names));
+                    return Err(unknown_algorithm(name, &names));
                 }
             }
             return Ok(asked);
@@ -387,8 +388,13 @@ impl Plan {
                 }
             };
         }
-        if sources.len() > 1 && family(&name) == "linux" {
-            return Ok(());
+        if family(&name) == "linux" {
+            return match sources.len() > 1 {
+                true => Ok(()),
+                false => Err(Error::input(format!(
+                    "--baseline {name} is the code of a kernel tree: add --tree DIR"
+                ))),
+            };
         }
         let known: Vec<&str> = [KILN]
             .into_iter()
@@ -494,6 +500,7 @@ mod tests {
     #[test]
     fn what_cannot_be_had() {
         assert!(fault(|p| p.algs = vec!["xts(ase)".into()]).contains("did you mean 'xts(aes)'"));
+        assert!(fault(|p| p.algs = vec!["xts-aes-aesni".into()]).contains("--impl xts-aes-aesni"));
         let digest = fault(|p| {
             p.algs = vec!["xts(aes)".into()];
             p.ops = vec![Op::Digest];
@@ -620,6 +627,7 @@ mod tests {
         assert!(plan.is_baseline("x", "linux-6.12.1"));
         let mut plan = Plan::new(1);
         plan.baseline = Some("linux".into());
-        assert!(plan.checked().is_err(), "without a tree there is no linux");
+        let e = plan.checked().unwrap_err().to_string();
+        assert!(e.contains("add --tree DIR"), "{e}");
     }
 }

@@ -298,7 +298,11 @@ impl TestArgs {
                 Some(number) => masks::replayed_groups(&plan, number),
                 None => masks::groups(&plan),
             };
-            let comments = [format!("seed {}", session.seed)];
+            let mut comments = vec![format!("seed {}", session.seed)];
+            if let Some(number) = self.case {
+                let names: Vec<String> = plan.suites.iter().map(|s| s.name()).collect();
+                comments.push(format!("case {number} of {}", names.join(", ")));
+            }
             let mut ktap = Ktap::new(io::stdout().lock(), groups, &comments);
             let rows = self.check(&plan, session, &progress, &mut |event| {
                 write(&mut ktap, &event)

@@ -129,6 +129,11 @@ impl FromStr for Suite {
     type Err = Error;
 
     fn from_str(s: &str) -> Result<Suite, Error> {
+        if ["testmgr", "library"].contains(&s) {
+            return Err(Error::input(format!(
+                "--suite {s} tests a kernel tree: add --tree DIR"
+            )));
+        }
         let policies = Policy::all().into_iter().flat_map(Suite::of_policy);
         let all: Vec<Suite> = Suite::OF_MASKS.into_iter().chain(policies).collect();
         all.iter().copied().find(|x| x.name() == s).ok_or_else(|| {
@@ -153,5 +158,7 @@ mod tests {
         }
         let e = "context:nested".parse::<Suite>().unwrap_err().to_string();
         assert!(e.contains("did you mean 'contexts:nested'"), "{e}");
+        let e = "testmgr".parse::<Suite>().unwrap_err().to_string();
+        assert_eq!(e, "--suite testmgr tests a kernel tree: add --tree DIR");
     }
 }

@@ -8,6 +8,7 @@ use kiln_question::{Error, Exit, Question, Session};
 
 use super::plan::Plan;
 use super::{run, view};
+use crate::device::socket_path;
 
 /// How messages reach the cipher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -30,7 +31,7 @@ pub(crate) struct ViaArgs {
     #[arg(long, value_delimiter = ',', value_name = "N,…", requires = "via")]
     depth: Vec<usize>,
     /// With --via virtio: use the device at this vhost-user socket [default: start one]
-    #[arg(long, value_name = "PATH", requires = "via")]
+    #[arg(long, value_name = "PATH", value_parser = socket_path(), requires = "via")]
     socket: Option<PathBuf>,
 }
 
