@@ -15,8 +15,11 @@ pub fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
         .min_by_key(|k| osa_distance(name, k))
         .filter(|k| is_similar(name, k));
     let hint = match nearest {
-        // A name that consists of digits is probably part of a number, as in `--cases 10 000`.
-        _ if name.bytes().all(|byte| byte.is_ascii_digit()) => {
+        _ if name.is_empty() => {
+            return Error::input(format!("the name of the {what} is empty: {}", list(known)));
+        }
+        // Three digits are probably part of a number, as in `--cases 10 000`.
+        _ if name.len() == 3 && name.bytes().all(|byte| byte.is_ascii_digit()) => {
             "write numbers without spaces, such as 10000".to_string()
         }
         Some(near) => format!("did you mean '{near}'? {}", list(known)),
@@ -61,5 +64,19 @@ mod tests {
         for name in ["sha3_update", "digest"] {
             assert!(!suggests(name), "{name}");
         }
+    }
+
+    #[test]
+    fn only_three_digits_are_part_of_a_number() {
+        let text = |name| unknown("name", name, &["encrypt", "decrypt"]).to_string();
+        assert!(text("000").contains("write numbers without spaces"));
+        assert_eq!(
+            text("20"),
+            "unknown name '20': choose from encrypt, decrypt"
+        );
+        assert_eq!(
+            text(""),
+            "the name of the name is empty: choose from encrypt, decrypt"
+        );
     }
 }

@@ -158,7 +158,7 @@ pub(super) fn held(runs: &Runs) -> Option<Row> {
         slowest(runs, "holds_bytes")
     );
     let detail = format!(
-        "{} is the slowest hash or CRC; all run their fastest code on cached data{}",
+        "{} is slowest; all hashes and CRCs run their fastest code on cached data{}",
         slowest(runs, "holds_bytes"),
         once(&smallest)
     );

@@ -31,6 +31,11 @@ pub(super) fn subject(text: &str, include: &[PathBuf]) -> Result<Subject, Error>
              or name a subject that 'kiln compilers --list' has"
         ))
     })?;
+    if path.extension().is_none_or(|end| end != "c") {
+        return Err(Error::input(format!(
+            "subject '{file}' is not a C file: name a file that ends in .c"
+        )));
+    }
     let code = fs::read(&path).map_err(|e| {
         Error::input(format!(
             "cannot read subject '{file}': {e}: name a C file you may read"

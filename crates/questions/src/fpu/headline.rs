@@ -11,8 +11,9 @@ pub(super) static SOFTIRQ_SIMD: Topic = Topic {
     title: "What does each way of using SIMD in softirqs cost?",
     command: "kiln fpu overhead",
     source: Some(
-        "Biggers, 2025, Ryzen 9 9950X, 16-byte messages: 384 MB/s through the simd helper, 487 MB/s by direct calls (Linux commit \
-         d02198550423); 461 MB/s by direct calls with softirqs disabled, 480 MB/s with nested sections (mail 20250305203018.GB19889)",
+        "Biggers measured 16-byte messages on a Ryzen 9 9950X in 2025: 384 MB/s through the simd helper and 487 MB/s by direct \
+         calls (Linux commit d02198550423). Direct calls reached 461 MB/s with softirqs disabled in FPU sections, and 480 MB/s \
+         with nested sections (mail 20250305203018.GB19889).",
     ),
 };
 

@@ -43,8 +43,8 @@ use super::view;
 Exit status:
   1 if register contents were lost under a policy other than \"none\", which is
     the control
-  1 if the control \"none\" lost so little that losses under other policies
-    could have gone unnoticed (\"no power\")
+  1 if the control \"none\", which saves no registers, lost so few that losses
+    under other policies could have gone unnoticed (\"no power\")
   With --tree: 1 if a check failed, or if a function was never interrupted
 
 Environment:

@@ -16,9 +16,9 @@ use super::{live, run, view};
 
 /// Does this machine's kernel have one of five known problems with crypto?
 ///
-/// Reads files in /proc, /sys and /boot. Changes nothing and needs no root. For each problem listed
-/// below, kiln here reports whether this kernel has it, which files show that, what the verdict
-/// assumes, and what to do. If the files do not show the answer, the verdict is 'cannot tell'.
+/// Reads files in /proc, /sys and /boot. Changes nothing and needs no root. Reports for each problem
+/// listed below whether this kernel has it, which files show that, what the verdict assumes, and
+/// what to do. If the files do not show the answer, the verdict is 'cannot tell'.
 #[derive(Args)]
 #[command(after_long_help = "\
 The problems:

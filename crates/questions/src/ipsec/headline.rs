@@ -136,7 +136,7 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
             "With softirqs disabled, losses begin at a lower rate than with cryptd"
         }
         (Some(_), Some(_)) => "No difference was found between the two rates",
-        _ => "Measured once, so the two rates cannot be compared",
+        _ => "Each rate was measured once, so the two cannot be compared",
     };
     let text = format!(
         "One emulated core processes IPsec packets in softirqs, and encrypts disk sectors in a task. With cryptd as the fallback of softirqs, \
@@ -313,7 +313,8 @@ mod tests {
         let one = answer(&ESP, json!([at("legacy", 2e5), at("bh-off", 5e6)]));
         let all = sentences(&NESTED_FPU, &[one]);
         assert!(
-            all[0].contains("starts at 200 k packets/s") && all[0].contains(". Measured once"),
+            all[0].contains("starts at 200 k packets/s")
+                && all[0].contains(". Each rate was measured once"),
             "{all:?}"
         );
         let half = answer(&ESP, json!([at("legacy", 2e5)]));

@@ -65,15 +65,19 @@ pub(super) fn version(text: &str) -> Result<String, String> {
 impl QemuArgs {
     /// Finds the requested kernel and compiler.
     pub(super) fn find(&self, progress: &Progress) -> Result<(Kernel, Compiler), Error> {
+        let named = match (&self.kernel, &self.headers) {
+            (Some(image), Some(headers)) => Some(Kernel::from_user(image, headers)?),
+            _ => None,
+        };
         qemu::check()?;
         let compiler = match &self.cc {
             Some(name) => Compiler::find(name),
             None => Compiler::from_env(),
         };
         let compiler = compiler.map_err(kiln_linux::Error::Compiler)?;
-        let kernel = match (&self.kernel, &self.headers) {
-            (Some(image), Some(headers)) => Kernel::from_user(image, headers)?,
-            _ => debian::find(&self.debian, &|what| progress.report(0.05, what))?,
+        let kernel = match named {
+            Some(kernel) => kernel,
+            None => debian::find(&self.debian, &|what| progress.report(0.05, what))?,
         };
         Ok((kernel, compiler))
     }

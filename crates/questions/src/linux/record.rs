@@ -65,8 +65,8 @@ pub(super) struct RecordArgs {
     /// into Kiln's cache
     #[arg(long, value_name = "VERSION", default_value = "6.12", value_parser = version, conflicts_with = "kernel")]
     debian: String,
-    /// Boot this kernel image instead of Debian's kernel, for example one from a package unpacked
-    /// with dpkg-deb -x; needs --modules
+    /// Instead of Debian's kernel, boot this kernel image, for example from a package unpacked with
+    /// dpkg-deb -x; needs --modules
     #[arg(long, value_name = "BZIMAGE", requires = "modules")]
     kernel: Option<PathBuf>,
     /// With --kernel: directory of the kernel's modules, lib/modules/RELEASE
@@ -95,12 +95,16 @@ impl Question for RecordArgs {
             ));
         }
         here::check_recording(&self.dir)?;
+        let named = match (&self.kernel, &self.modules) {
+            (Some(image), Some(modules)) => Some(from_package(image, modules)?),
+            _ => None,
+        };
         qemu::check()?;
         let compiler = Compiler::from_env().map_err(kiln_linux::Error::Compiler)?;
         let progress = Progress::start();
-        let kernel = match (&self.kernel, &self.modules) {
-            (Some(image), Some(modules)) => from_package(image, modules)?,
-            _ => debian::find(&self.debian, &|what| progress.report(0.05, what))?,
+        let kernel = match named {
+            Some(kernel) => kernel,
+            None => debian::find(&self.debian, &|what| progress.report(0.05, what))?,
         };
         progress.report(0.3, &format!("booting Linux {}", kernel.release));
         let (_, config) = configuration(&kernel)?;

@@ -50,6 +50,9 @@ pub(super) fn parse_oracles(names: &[String]) -> Result<Option<Vec<Oracle>>, Err
     match names {
         [] => Ok(None),
         [name] if name == "none" => Ok(Some(Vec::new())),
+        _ if names.iter().any(|name| name == "none") => Err(Error::input(
+            "--oracle none excludes every oracle: leave 'none' or the others out",
+        )),
         _ if names.iter().any(|name| name == "all") => Ok(Some(oracle::ALL.to_vec())),
         _ => names.iter().map(parse).collect::<Result<_, _>>().map(Some),
     }

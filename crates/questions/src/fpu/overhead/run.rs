@@ -308,6 +308,12 @@ pub(super) fn run(
 ) -> Result<Outcome<Row>, Error> {
     let imp = plan.imp.unwrap_or_else(best_impl);
     if imp.tier() == kiln_kernel::Tier::Generic {
+        if plan.imp.is_some() {
+            return Err(Error::input(format!(
+                "--impl {} uses no SIMD, so its method has no overhead: name another implementation",
+                imp.driver()
+            )));
+        }
         return Err(Error::lacks(
             "no SIMD tier is usable here, so there is no helper to measure: lift KILN_TIERS, or use a CPU with AES-NI",
         ));
@@ -331,9 +337,9 @@ pub(super) fn run(
     outcome.notes.push(format!(
         "a task encrypts with {}; each request has one piece of memory, and starts after the previous request has ended. Method \
          'primitive' has one FPU section around all calls, method 'library' has one section per call, and the other methods send requests to \
-         the crypto API. Each of the two task switches of method 'cryptd' counts as {:.1} µs. cycles is the smallest sample of all rounds, \
-         with the range in which the result of a rerun is expected. x direct is the cycles divided by the cycles of method 'direct' under \
-         the same policy. speedup is the cycles of the simd helper under policy 'legacy', divided by the cycles of this row. The range of \
+         the crypto API. Each of the two task switches of method 'cryptd' counts as {:.1} µs. 'cycles' is the smallest sample of all rounds, \
+         with the range in which the result of a rerun is expected. 'x direct' is the cycles divided by the cycles of method 'direct' under \
+         the same policy. 'speedup' is the cycles of the simd helper under policy 'legacy', divided by the cycles of this row. The range of \
          such a ratio goes from the lowest dividend divided by the highest divisor, to the highest dividend divided by the lowest \
          divisor. All policies take turns: each round measures every policy. MB/s is computed from the times of the same samples",
         imp.driver(),
