@@ -245,26 +245,37 @@ fn an_edit_takes_effect_without_a_run_of_the_whole_build() {
 }
 
 #[test]
-fn a_suite_of_a_cold_tree_is_built_without_the_crypto_api() {
+fn a_suite_of_a_cold_tree_is_built_without_the_crypto_api_and_other_suites() {
     let Some(tree) = next_tree() else { return };
     let cache = tempfile::tempdir().unwrap();
-    let run = kiln_with(
-        &[
-            "test",
-            "--tree",
-            tree.to_str().unwrap(),
-            "--suite",
-            "sha256",
-        ],
-        &[("XDG_CACHE_HOME", cache.path().to_str().unwrap())],
-    );
-    assert_eq!(run.status, 0, "{}", run.stderr);
+    let run = |suite: &str| {
+        let run = kiln_with(
+            &["test", "--tree", tree.to_str().unwrap(), "--suite", suite],
+            &[("XDG_CACHE_HOME", cache.path().to_str().unwrap())],
+        );
+        assert_eq!(run.status, 0, "{}", run.stderr);
+        run.stdout()
+    };
     let passed = |line: &str| line.starts_with("ok ") && line.contains("test_hash_test_vectors");
-    let text = run.stdout();
+    let text = run("sha256");
     assert!(text.lines().any(passed), "{text}");
     let builds = fs::read_dir(cache.path().join("kiln/tree")).unwrap();
     let builds: Vec<_> = builds.map(|build| build.unwrap().path()).collect();
     assert_eq!(builds.len(), 1, "{builds:?}");
     let is_built = |object: &str| builds[0].join("build").join(object).is_file();
     assert!(is_built("lib/crypto/sha256.o") && !is_built("crypto/xts.o"));
+    // The options of all these suites are set in the configuration.
+    let others = ["lib/crypto/tests/md5_kunit.o", "lib/crc/tests/crc_kunit.o"];
+    assert!(is_built("lib/crypto/tests/sha256_kunit.o"));
+    assert!(!others.iter().any(|object| is_built(object)));
+    let text = run("md5,crc");
+    assert!(
+        text.lines().any(passed) && text.contains("crc.crc7_be_test"),
+        "{text}"
+    );
+    assert!(others.iter().all(|object| is_built(object)));
+    // Alternating between suites compiles nothing.
+    run("sha256");
+    let log = fs::read_to_string(builds[0].join("log")).unwrap();
+    assert!(!log.contains("  CC "), "{log}");
 }
